@@ -1,0 +1,101 @@
+"""The measuring rules of a release: every threshold of docs/release-format.md, with its default.
+
+A release records the rules it was built with; the auditor and the scorer read them from the manifest.
+Source: the project's semantics page; `near` at 10 % and `far` at 50 % of the scene side and the 0.5 IoU of EQS follow
+GeoRefer-Bench (arXiv 2609.29541).
+"""
+
+from pydantic import Field
+
+from trigpoint.records.base import Record
+
+DIRECTIONS = ("north_of", "east_of", "south_of", "west_of")
+"""Clockwise from north; index × 90° is the direction's azimuth."""
+
+DISTANCES = ("near", "far")
+TOPOLOGY = ("inside", "contains", "outside", "overlaps")
+
+RELATIONS = (*DIRECTIONS, *DISTANCES, *TOPOLOGY)
+"""All relation names that a graph stores by default, in storage order."""
+
+INVERSE = {
+    "north_of": "south_of",
+    "south_of": "north_of",
+    "east_of": "west_of",
+    "west_of": "east_of",
+    "inside": "contains",
+    "contains": "inside",
+    "near": "near",
+    "far": "far",
+    "overlaps": "overlaps",
+}
+"""Relation → the relation of the reverse pair (symmetric relations map to themselves)."""
+
+COUNTERPART = {
+    "north_of": "south_of",
+    "south_of": "north_of",
+    "east_of": "west_of",
+    "west_of": "east_of",
+    "near": "far",
+    "far": "near",
+    "inside": "outside",
+    "outside": "inside",
+}
+"""Relation → the one that a counterfactual puts in its place; both are never TRUE of one pair."""
+
+
+class OutlineRule(Record):
+    """How the measuring outline is made of the pixel-edge outline."""
+
+    algorithm: str = "douglas-peucker, ring split at start vertex and farthest vertex, distance to segment"
+    tolerance_px: float = 1.0
+    start_vertex: str = "smallest y, then smallest x"
+    library: str = "shapely.simplify(preserve_topology=False)"
+
+
+class DifficultyRule(Record):
+    """Points for candidates, level, answer size and cardinality; the sum decides the tier.
+
+    One point each: more than `candidates` members of the category, level at or above `level`, answer area share below
+    `area_share` of the scene (or no answer), more than `cardinality` answers (or none). `medium_from` and `hard_from` points.
+    """
+
+    candidates: int = 20
+    level: int = 3
+    area_share: float = 0.0033
+    cardinality: int = 2
+    medium_from: int = 2
+    hard_from: int = 3
+
+
+class Rules(Record):
+    """Every threshold of the measured part of a release."""
+
+    outline_tolerance_px: float = Field(default=3.0, ge=0)
+    near_share: float = 0.10
+    near_max_px: float = 128.0
+    far_share: float = 0.50
+    direction_half_angle_deg: float = 45.0
+    direction_margin_deg: float = 10.0
+    near_margin_share: float = 0.05
+    inside_share: float = 0.95
+    inside_undecided_share: float = 0.80
+    outside_undecided_share: float = 0.20
+    direction_shared_share: float = 0.20
+    share_floor: float = 1e-6
+    area_margin_share: float = 0.05
+    nearest_margin_share: float = 0.10
+    farthest_margin_share: float = 0.03
+    position_margin_px: float = 5.0
+    anchor_max_scene_share: float = 0.40
+    min_instance_px: int = 100
+    min_drawn_instance_px: int = 1
+    answer_max_share: float = 0.80
+    unanswerable_share: float = Field(default=0.24, ge=0, lt=1)
+    sector_min_share: float = 0.05
+    max_scale_spread: float = 0.001
+    eqs_iou: float = 0.5
+    coverage_share: float = 0.5
+    outline: OutlineRule = OutlineRule()
+    difficulty: DifficultyRule = DifficultyRule()
+    relations: tuple[str, ...] = RELATIONS
