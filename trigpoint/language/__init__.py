@@ -1,0 +1,1 @@
+"""Sentences for programs. Not here: language models (trigpoint.models, a later issue)."""

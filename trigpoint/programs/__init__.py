@@ -1,0 +1,1 @@
+"""Query programs: the typed language, its resolver, and how programs are generated and selected."""

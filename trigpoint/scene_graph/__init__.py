@@ -1,0 +1,1 @@
+"""The metric scene graph: measured, three-valued relations between the instances of one scene."""

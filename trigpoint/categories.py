@@ -1,0 +1,249 @@
+"""Taxonomies: categories as trees on axes, tag expressions that find them, and three-valued membership.
+
+Nothing in code names a category; a maintainer brings another file in the same form. Not here: reading OSM files (storage).
+"""
+
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+import yaml
+from pydantic import Field, ValidationError, model_validator
+
+from trigpoint.errors import TaxonomyError
+from trigpoint.records.base import Record
+
+FALSE, TRUE, UNDECIDED = 0, 1, 2
+"""The three verdicts as small integers, in arrays and matrices alike."""
+
+
+class TagExpression(NamedTuple):
+    """A conjunction of tag tests: `building & amenity=school|college & !demolished`.
+
+    Attributes:
+        terms: (key, values, is_negated); empty values test presence alone.
+    """
+
+    terms: tuple[tuple[str, frozenset[str], bool], ...]
+
+    def matches(self, tags: dict[str, str]) -> bool:
+        """Whether a feature's tags satisfy every term."""
+        return all(
+            ((key in tags) if not values else (tags.get(key) in values)) is not is_negated for key, values, is_negated in self.terms
+        )
+
+
+def parse_tag_expression(text: str) -> TagExpression:
+    """Parse a conjunction of tag tests.
+
+    Raises:
+        TaxonomyError: a term has no key.
+
+    >>> parse_tag_expression("building & amenity=school|college").matches({"building": "yes", "amenity": "college"})
+    True
+    >>> parse_tag_expression("building!=no").matches({"building": "no"})
+    False
+    """
+    terms: list[tuple[str, frozenset[str], bool]] = []
+    for part in text.split("&"):
+        term = part.strip()
+        is_negated = False
+        if term.startswith("!"):
+            term, is_negated = term[1:].strip(), True
+        if "!=" in term:
+            key, _, values = term.partition("!=")
+            is_negated = not is_negated
+        else:
+            key, _, values = term.partition("=")
+        if not key.strip():
+            raise TaxonomyError(f"tag expression {text!r}: term {part!r} has no key; expected key, !key, key=a|b or key!=a, joined by &")
+        terms.append((key.strip(), frozenset(v.strip() for v in values.split("|") if v.strip()), is_negated))
+    return TagExpression(tuple(terms))
+
+
+class Axis(Record):
+    """One question about a thing (what it is, what its roof is made of).
+
+    Attributes:
+        id: Name.
+        of: Category of another axis whose members alone are described; None for all things.
+    """
+
+    id: str
+    of: str | None = None
+
+
+class Category(Record):
+    """One category of a tree.
+
+    Attributes:
+        id: Name. axis: Its axis. parent: The broader category on the same axis.
+        countable: Discrete instances, else regions. instanceable: Gets boxes.
+        noun, plural: How a sentence names it (first axes). phrase: How a further axis follows a noun.
+        osm: Tag expressions, any of which finds it.
+    """
+
+    id: str = Field(pattern=r"^[a-z][a-z0-9_]*$")
+    axis: str
+    parent: str | None = None
+    countable: bool = True
+    instanceable: bool = True
+    noun: str | None = None
+    plural: str | None = None
+    phrase: str | None = None
+    osm: tuple[str, ...] = ()
+
+
+class Taxonomy(Record):
+    """A taxonomy file: axes, categories, and the table that cleans dirty tag values."""
+
+    name: str
+    version: int
+    axes: tuple[Axis, ...]
+    categories: tuple[Category, ...]
+    cleaning: dict[str, dict[str, str]] = {}
+
+    @model_validator(mode="after")
+    def _check(self) -> "Taxonomy":
+        known = {category.id: category for category in self.categories}
+        axes = {axis.id for axis in self.axes}
+        if len(known) != len(self.categories):
+            raise ValueError("a category id appears twice")
+        for category in self.categories:
+            if category.axis not in axes:
+                raise ValueError(f"category {category.id!r}: axis {category.axis!r} is not one of {sorted(axes)}")
+            if category.parent is not None and (category.parent not in known or known[category.parent].axis != category.axis):
+                raise ValueError(f"category {category.id!r}: parent {category.parent!r} is not a category of axis {category.axis!r}")
+            is_first = category.axis == self.axes[0].id
+            if is_first and not (category.noun and category.plural):
+                raise ValueError(f"category {category.id!r}: noun and plural are needed on the first axis")
+            if not is_first and not category.phrase:
+                raise ValueError(f"category {category.id!r}: a phrase such as 'with a tin roof' is needed on axis {category.axis!r}")
+            for text in category.osm:
+                parse_tag_expression(text)
+            seen, up = {category.id}, category.parent
+            while up is not None:
+                if up in seen:
+                    raise ValueError(f"category {category.id!r}: its parents form a circle")
+                seen.add(up)
+                up = known[up].parent
+        for axis in self.axes:
+            if axis.of is not None and axis.of not in known:
+                raise ValueError(f"axis {axis.id!r}: of {axis.of!r} is not a category")
+        return self
+
+    @cached_property
+    def by_id(self) -> dict[str, Category]:
+        """Category by its id."""
+        return {category.id: category for category in self.categories}
+
+    @cached_property
+    def _expressions(self) -> list[tuple[Category, list[TagExpression]]]:
+        return [(category, [parse_tag_expression(text) for text in category.osm]) for category in self.categories]
+
+    def get(self, category_id: str) -> Category:
+        """Return a category.
+
+        Raises:
+            TaxonomyError: there is none of that id; the nearest names are listed.
+        """
+        if category_id not in self.by_id:
+            import difflib
+
+            near = difflib.get_close_matches(category_id, list(self.by_id), n=3) or sorted(self.by_id)[:8]
+            raise TaxonomyError(f"category {category_id!r} is not in taxonomy {self.name!r}; nearest: {', '.join(near)}")
+        return self.by_id[category_id]
+
+    def ancestors(self, category_id: str) -> list[str]:
+        """Return the category and everything broader, nearest first."""
+        chain: list[str] = []
+        up: str | None = category_id
+        while up is not None:
+            chain.append(up)
+            up = self.get(up).parent
+        return chain
+
+    def is_within(self, category_id: str, broader_id: str) -> bool:
+        """Whether a category is `broader_id` or lies below it."""
+        return broader_id in self.ancestors(category_id)
+
+    def clean_tags(self, tags: dict[str, str]) -> dict[str, str]:
+        """Return tags with the values of the cleaning table replaced; everything else as found."""
+        return {key: self.cleaning.get(key, {}).get(value, value) for key, value in tags.items()}
+
+    def match_tags(self, tags: dict[str, str]) -> tuple[str, ...]:
+        """Return every category whose tag expressions match cleaned tags, in file order."""
+        cleaned = self.clean_tags(tags)
+        return tuple(category.id for category, tests in self._expressions if any(test.matches(cleaned) for test in tests))
+
+    def values_from_tags(self, tags: dict[str, str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """Return one category per axis (the narrowest that matches), and the axes left unknown because two disagree.
+
+        A feature that matches no category of the first axis has no value at all.
+        """
+        matched = self.match_tags(tags)
+        values: list[str] = []
+        torn: list[str] = []
+        for axis in self.axes:
+            found = [c for c in matched if self.by_id[c].axis == axis.id]
+            narrowest = [c for c in found if not any(other != c and self.is_within(other, c) for other in found)]
+            if len(narrowest) == 1:
+                values.append(narrowest[0])
+            elif narrowest:
+                torn.append(axis.id)
+                common = [c for c in self.ancestors(narrowest[0]) if all(self.is_within(n, c) for n in narrowest)]
+                values.extend(common[:1])
+        if not any(self.by_id[value].axis == self.axes[0].id for value in values):
+            return (), tuple(torn)
+        return tuple(values), tuple(torn)
+
+    def membership(self, values: tuple[str, ...] | list[str], category_id: str, unknown_is_other: frozenset[str]) -> int:
+        """Say whether a thing with these values (one per axis) is a member of a category: TRUE, FALSE or UNDECIDED.
+
+        No value on the axis, or only a broader one, is UNDECIDED unless the axis is in `unknown_is_other`; an axis that
+        describes only things under another category (`of`) is FALSE for all others.
+        """
+        category = self.get(category_id)
+        axis = next(axis for axis in self.axes if axis.id == category.axis)
+        if axis.of is not None:
+            described = self.membership(values, axis.of, unknown_is_other)
+            if described != TRUE:
+                return described
+        value = next((v for v in values if self.get(v).axis == axis.id), None)
+        if value is not None and self.is_within(value, category_id):
+            return TRUE
+        is_open = value is None or self.is_within(category_id, value)
+        return UNDECIDED if is_open and axis.id not in unknown_is_other else FALSE
+
+    def plural_noun(self, category_ids: tuple[str, ...]) -> str:
+        """Name several members: the first axis' plural, then the phrases of the other axes."""
+        return self._named(category_ids, "plural")
+
+    def singular_noun(self, category_ids: tuple[str, ...]) -> str:
+        """Name one member."""
+        return self._named(category_ids, "noun")
+
+    def _named(self, category_ids: tuple[str, ...], form: Literal["noun", "plural"]) -> str:
+        categories = sorted((self.get(c) for c in category_ids), key=lambda c: [a.id for a in self.axes].index(c.axis))
+        head = getattr(categories[0], form)
+        if head is None:
+            raise TaxonomyError(f"categories {category_ids!r}: none of the first axis, so there is no noun")
+        return " ".join([head, *(c.phrase or c.id for c in categories[1:])])
+
+
+def load_taxonomy(path: Path) -> Taxonomy:
+    """Read and check a taxonomy file.
+
+    Raises:
+        TaxonomyError: the file is missing, no YAML, or inconsistent; says where.
+    """
+    try:
+        data: Any = yaml.safe_load(path.read_text(encoding="utf-8"))
+        return Taxonomy.model_validate(data)
+    except OSError as error:
+        raise TaxonomyError(f"taxonomy {path}: cannot be read ({error.strerror}); check the configuration's `taxonomy`") from error
+    except yaml.YAMLError as error:
+        raise TaxonomyError(f"taxonomy {path}: not valid YAML: {error}") from error
+    except ValidationError as error:
+        lines = "; ".join(f"{'.'.join(str(p) for p in e['loc']) or 'file'}: {e['msg']}" for e in error.errors())
+        raise TaxonomyError(f"taxonomy {path}: {lines}") from error

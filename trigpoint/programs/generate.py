@@ -1,0 +1,402 @@
+"""Candidate programs of one scene: enumerated, executed, and kept only when every release rule holds.
+
+Deterministic: the order is by canonical form, and where there are too many pairs to try, a generator seeded by scene draws them.
+Not here: which candidates are released (`trigpoint.programs.select`).
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from typing import Literal, NamedTuple
+
+import numpy as np
+
+from trigpoint.categories import FALSE, TRUE, UNDECIDED
+from trigpoint.errors import ProgramError
+from trigpoint.identity import seeded_generator
+from trigpoint.programs.language import (
+    And,
+    Attr,
+    Cat,
+    Extreme,
+    Farthest,
+    Key,
+    Nearest,
+    Node,
+    Rel,
+    categories_of,
+    is_category,
+    query_id,
+    selected_category,
+)
+from trigpoint.programs.resolver import Resolver
+from trigpoint.rules import DIRECTIONS, DISTANCES
+
+Kind = Literal["answerable", "category_absent", "relation_unsatisfied"]
+
+SUPERLATIVES: tuple[tuple[Key, Extreme], ...] = (
+    ("area", "most"),
+    ("length", "most"),
+    ("north", "most"),
+    ("north", "least"),
+    ("east", "most"),
+    ("east", "least"),
+)
+"""Superlatives that are asked; smallest and shortest are not: slivers win them."""
+
+PLAIN_RELATIONS = (*DIRECTIONS, *DISTANCES)
+REGION_RELATIONS = (*PLAIN_RELATIONS, "inside", "outside")
+"""Relations asked of countable and of region anchors."""
+
+
+class Limits(NamedTuple):
+    """How many candidates to try per scene where all would be too many."""
+
+    tries: int = 6000
+    kept_per_level: int = 600
+    category_absent: int = 2
+
+
+class Candidate(NamedTuple):
+    """A program that may be released.
+
+    Attributes:
+        answer_ids: Sorted instance ids; empty when unanswerable.
+        anchor_ids: Instances its outermost anchors denote, for variety.
+        n_category: Members (and undecided members) of its category in the scene.
+    """
+
+    query_id: str
+    scene_id: str
+    level: int
+    node: Node
+    kind: Kind
+    answer_ids: tuple[str, ...]
+    category: tuple[str, ...]
+    relations: tuple[str, ...]
+    anchor_ids: tuple[str, ...]
+    n_category: int
+    difficulty: str
+
+
+class Generated(NamedTuple):
+    """Candidates of a scene and why others were left out, by reason."""
+
+    candidates: list[Candidate]
+    rejected: dict[str, int]
+
+
+SectorShare = Callable[[int, str], float]
+"""(anchor position, direction) → share of the scene's valid area in that sector."""
+
+
+def generate_candidates(
+    resolver: Resolver, sector_share: SectorShare, poi_categories: frozenset[str], seed: int, limits: Limits = Limits()
+) -> Generated:
+    """Generate every admissible candidate of a scene.
+
+    Args:
+        resolver: On the scene's graph.
+        sector_share: Guards unanswerable directions against being trivial.
+        poi_categories: Categories that the scene's POI tags name; none of these is called absent.
+        seed: Release seed.
+        limits: Bounds for pairs and hops.
+    """
+    return _Generator(resolver, sector_share, poi_categories, seed, limits).run()
+
+
+class _Generator:
+    def __init__(
+        self, resolver: Resolver, sector_share: SectorShare, poi_categories: frozenset[str], seed: int, limits: Limits
+    ) -> None:
+        self.resolver, self.graph, self.taxonomy, self.rules = resolver, resolver.graph, resolver.taxonomy, resolver.rules
+        self.sector_share, self.poi_categories, self.limits = sector_share, poi_categories, limits
+        self.random = seeded_generator(seed, "generate", self.graph.scene_id)
+        self.rejected: Counter[str] = Counter()
+        self.found: dict[str, Candidate] = {}
+        self.answers: dict[tuple[str, int], set[tuple[str, ...]]] = {}
+
+    def run(self) -> Generated:
+        selectable = self._selectable_categories()
+        anchors = self._direct_anchors()
+        for category in selectable:
+            self._offer(category, 1)
+        for category in selectable:
+            for key, extreme in SUPERLATIVES:
+                self._offer(Attr(category, key, extreme), 2)
+        relations = {category: list(self._relations(category, anchors)) for category in selectable}
+        for category in selectable:
+            for node in relations[category]:
+                self._offer(node, 3)
+            for _, anchor in anchors:
+                self._offer(Nearest(category, anchor), 3)
+                self._offer(Farthest(category, anchor), 3)
+        self._offer_pairs(relations)
+        self._offer_hops(selectable, anchors)
+        self._offer_absent()
+        return Generated(sorted(self.found.values(), key=lambda c: c.query_id), dict(sorted(self.rejected.items())))
+
+    # what there is to talk about
+
+    def _selectable_categories(self) -> list[Node]:
+        """Countable categories with members, alone and joined with the values of the further axes."""
+        first = self.taxonomy.axes[0].id
+        heads = [c for c in self.taxonomy.categories if c.axis == first and c.countable]
+        further = [c for c in self.taxonomy.categories if c.axis != first]
+        nodes: list[Node] = []
+        for head in heads:
+            if (self.resolver.execute(Cat(head.id)) == TRUE).any():
+                nodes.append(Cat(head.id))
+                for other in further:
+                    joined = And((Cat(head.id), Cat(other.id)))
+                    if (self.resolver.execute(joined) == TRUE).any():
+                        nodes.append(joined)
+        return nodes
+
+    def _is_admissible_anchor(self, position: int) -> bool:
+        nodes = self.graph.nodes
+        if nodes.countable[position] and nodes.cut[position]:
+            return False
+        return bool(nodes.area_px[position] <= self.rules.anchor_max_scene_share * self.graph.valid_px)
+
+    def _denoted(self, anchor: Node) -> int | None:
+        """The admissible instance that an anchor denotes, or None."""
+        try:
+            position = self.resolver.denoted(anchor)
+        except ProgramError:
+            return None
+        return position if self._is_admissible_anchor(position) else None
+
+    def _direct_anchors(self) -> list[tuple[int, Node]]:
+        """Anchors that are named without a relation: the one of its category, or a superlative of it."""
+        nodes: list[Node] = [Cat(c.id) for c in self.taxonomy.categories if c.axis == self.taxonomy.axes[0].id]
+        nodes += [node for node in self._selectable_categories() if isinstance(node, And)]
+        present = [node for node in nodes if (self.resolver.execute(node) == TRUE).any()]
+        found: list[tuple[int, Node]] = []
+        for node in present:
+            position = self._denoted(node)
+            if position is not None:
+                found.append((position, node))
+                continue
+            for key, extreme in SUPERLATIVES:
+                superlative = Attr(node, key, extreme)
+                position = self._denoted(superlative)
+                if position is not None and not self._is_redundant(superlative):
+                    found.append((position, superlative))
+        return found
+
+    def _relations(self, category: Node, anchors: Iterable[tuple[int, Node]]) -> Iterator[Rel]:
+        for position, anchor in anchors:
+            names = PLAIN_RELATIONS if self.graph.nodes.countable[position] else REGION_RELATIONS
+            for name in names:
+                if name in self.graph.verdicts:
+                    yield Rel(category, name, anchor)
+
+    # levels 4 and 5
+
+    def _offer_pairs(self, relations: dict[Node, list[Rel]]) -> None:
+        kept = Counter[str]()
+        for category, nodes in relations.items():
+            n = len(nodes)
+            if n < 2:
+                continue
+            tries = min(self.limits.tries // len(relations), n * (n - 1) // 2)
+            for i, j in self._distinct_pairs(n, tries):
+                one, other = nodes[i], nodes[j]
+                if one.relation == other.relation or (one.relation in DISTANCES and other.relation in DISTANCES):
+                    continue
+                made = self._offer(And(tuple(sorted((one, other), key=lambda a: a.canonical()))), 4, kept)
+                if made and kept[made] >= self.limits.kept_per_level:
+                    return
+
+    def _distinct_pairs(self, n: int, tries: int) -> list[tuple[int, int]]:
+        total = n * (n - 1) // 2
+        chosen = np.arange(total) if tries >= total else np.sort(self.random.choice(total, size=tries, replace=False))
+        rows, cols = np.triu_indices(n, 1)
+        pairs = [(int(rows[k]), int(cols[k])) for k in chosen]
+        return [pairs[k] for k in self.random.permutation(len(pairs))]
+
+    def _offer_hops(self, selectable: list[Node], anchors: list[tuple[int, Node]]) -> None:
+        direct = {position for position, _ in anchors}
+        hops: list[tuple[int, Node]] = []
+        for inner in selectable:
+            if len(self._members(inner)) < 2:
+                continue
+            for position, anchor in anchors:
+                names = REGION_RELATIONS if not self.graph.nodes.countable[position] else PLAIN_RELATIONS
+                made: list[Node] = [Nearest(inner, anchor), Farthest(inner, anchor)]
+                made += [Rel(inner, name, anchor) for name in names if name in self.graph.verdicts]
+                for node in made:
+                    found = self._denoted(node)
+                    if found is not None and found not in direct and not self._is_redundant(node):
+                        hops.append((found, node))
+        candidates: list[Node] = []
+        for category in selectable:
+            for _, hop in hops:
+                candidates += [Rel(category, name, hop) for name in PLAIN_RELATIONS if name in self.graph.verdicts]
+                candidates += [Nearest(category, hop), Farthest(category, hop)]
+        kept = Counter[str]()
+        for k in self.random.permutation(len(candidates))[: self.limits.tries]:
+            made = self._offer(candidates[int(k)], 5, kept)
+            if made and kept[made] >= self.limits.kept_per_level:
+                return
+
+    # controls
+
+    def _offer_absent(self) -> None:
+        """Level 1 programs of categories that are absent but plausible: siblings of present ones, on closed axes."""
+        first = self.taxonomy.axes[0].id
+        if first not in self.resolver.unknown_is_other:
+            self.rejected["category_absent_axis_has_unknowns"] += 1
+            return
+        heads = [c for c in self.taxonomy.categories if c.axis == first and c.countable]
+        present = {c.id for c in heads if (self.resolver.execute(Cat(c.id)) != FALSE).any()}
+        parents = {self.taxonomy.get(c).parent for c in present}
+        made = 0
+        for category in heads:
+            is_sibling = category.parent in parents and category.parent in present
+            if category.id in present or not is_sibling or category.id in self.poi_categories or made >= self.limits.category_absent:
+                continue
+            node = Cat(category.id)
+            self._keep(node, 1, "category_absent", (), 0)
+            made += 1
+
+    # the release rules
+
+    def _members(self, category: Node) -> np.ndarray:
+        return np.flatnonzero(self.resolver.execute(category) != FALSE)
+
+    def _offer(self, node: Node, level: int, kept: Counter[str] | None = None) -> Kind | None:
+        """Keep a program if it may be released; say as which kind."""
+        category = selected_category(node)
+        n_category = len(self._members(category))
+        if level >= 2 and n_category < 2:
+            return self._reject("fewer_than_two_of_the_category")
+        try:
+            verdicts = self.resolver.execute(node)
+        except ProgramError:
+            return self._reject("anchor_denotes_none_or_several")
+        if (verdicts == UNDECIDED).any():
+            return self._reject("undecided_at_the_root")
+        ids = self.graph.nodes.instance_ids
+        members = tuple(sorted(ids[k] for k in np.flatnonzero(verdicts == TRUE)))
+        if not members:
+            if level not in (3, 4, 5) or not self._is_unsatisfied_but_plausible(node):
+                return self._reject("empty_and_trivial")
+            self._keep(node, level, "relation_unsatisfied", (), n_category)
+            kind: Kind = "relation_unsatisfied"
+        else:
+            if level >= 3 and len(members) > self.rules.answer_max_share * n_category:
+                return self._reject("answer_is_nearly_the_category")
+            if any(members in self.answers.get((category.canonical(), lower), set()) for lower in range(1, level)):
+                return self._reject("a_lower_level_has_this_answer")
+            if self._is_redundant(node):
+                return self._reject("a_part_is_not_needed")
+            self._keep(node, level, "answerable", members, n_category)
+            self.answers.setdefault((category.canonical(), level), set()).add(members)
+            kind = "answerable"
+        if kept is not None:
+            kept[kind] += 1
+        return kind
+
+    def _reject(self, reason: str) -> None:
+        self.rejected[reason] += 1
+
+    def _is_redundant(self, node: Node) -> bool:
+        """Whether a category or relation could be left out without changing the answer."""
+        own = self.resolver.execute(node)
+        for variant in self._reductions(node):
+            try:
+                other = self.resolver.execute(variant)
+            except ProgramError:
+                continue
+            if np.array_equal(own == TRUE, other == TRUE) and not (other == UNDECIDED).any():
+                return True
+        return False
+
+    def _reductions(self, node: Node) -> Iterator[Node]:
+        """Every program with one category made broader or one relation dropped."""
+        match node:
+            case Cat(category):
+                parent = self.taxonomy.get(category).parent
+                if parent is not None:
+                    yield Cat(parent)
+            case And(args):
+                for k, arg in enumerate(args):
+                    rest = args[:k] + args[k + 1 :]
+                    yield rest[0] if len(rest) == 1 else And(rest)
+                    for variant in self._reductions(arg):
+                        if not (is_category(node) and isinstance(variant, And)):
+                            yield And((*rest, variant))
+            case Attr(of, key, extreme):
+                yield of
+                for variant in self._reductions(of):
+                    yield Attr(variant, key, extreme)
+            case Rel(of, relation, anchor):
+                yield of
+                for variant in self._reductions(of):
+                    yield Rel(variant, relation, anchor)
+                for variant in self._reductions(anchor):
+                    yield Rel(of, relation, variant)
+            case Nearest(of, anchor) | Farthest(of, anchor):
+                make = type(node)
+                for variant in self._reductions(of):
+                    yield make(variant, anchor)
+                for variant in self._reductions(anchor):
+                    yield make(of, variant)
+
+    def _is_unsatisfied_but_plausible(self, node: Node) -> bool:
+        """Whether an empty answer is worth asking: the relation to that anchor holds for something else."""
+        match node:
+            case And(args):
+                return all((self.resolver.execute(arg) == TRUE).any() for arg in args)
+            case Rel(_, relation, anchor):
+                position = self.resolver.denoted(anchor)
+                edge = self.graph.verdicts[relation][:, position]
+                if not ((edge == TRUE) & self.graph.nodes.countable).any():
+                    return False
+                return relation not in DIRECTIONS or self.sector_share(position, relation) >= self.rules.sector_min_share
+            case _:
+                return False
+
+    def _keep(self, node: Node, level: int, kind: Kind, members: tuple[str, ...], n_category: int) -> None:
+        category = selected_category(node)
+        outer = [arg for arg in node.args if isinstance(arg, Rel)] if isinstance(node, And) else [node]
+        anchors = [arg.anchor for arg in outer if isinstance(arg, Rel | Nearest | Farthest)]
+        names = tuple(sorted(_outer_name(arg) for arg in outer))
+        ids = self.graph.nodes.instance_ids
+        identity = query_id(self.graph.scene_id, node)
+        self.found[identity] = Candidate(
+            query_id=identity,
+            scene_id=self.graph.scene_id,
+            level=level,
+            node=node,
+            kind=kind,
+            answer_ids=members,
+            category=categories_of(category),
+            relations=names,
+            anchor_ids=tuple(ids[self.resolver.denoted(anchor)] for anchor in anchors),
+            n_category=n_category,
+            difficulty=self._difficulty(level, members, n_category),
+        )
+
+    def _difficulty(self, level: int, members: tuple[str, ...], n_category: int) -> str:
+        rule = self.rules.difficulty
+        index = self.graph.index
+        area = sum(float(self.graph.nodes.area_px[index[m]]) for m in members) / max(1, self.graph.valid_px)
+        points = (
+            int(n_category > rule.candidates)
+            + int(level >= rule.level)
+            + int(not members or area < rule.area_share)
+            + int(not members or len(members) > rule.cardinality)
+        )
+        return "hard" if points >= rule.hard_from else "medium" if points >= rule.medium_from else "easy"
+
+
+def _outer_name(node: Node) -> str:
+    match node:
+        case Rel(_, relation, _):
+            return relation
+        case Attr(_, key, extreme):
+            return f"{extreme}_{key}"
+        case _:
+            return type(node).__name__.lower()

@@ -1,0 +1,186 @@
+"""The scene graph as arrays: what the resolver asks, and what is stored.
+
+Not here: measuring (`trigpoint.scene_graph.build`), programs (`trigpoint.programs`).
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from trigpoint.categories import FALSE, TRUE, UNDECIDED
+from trigpoint.rules import INVERSE
+
+VERDICT_NAMES = {TRUE: "TRUE", UNDECIDED: "UNDECIDED"}
+"""Names of the verdicts that are stored; FALSE is what is not stored."""
+
+EDGE_SCHEMA = pa.schema(
+    [
+        ("scene_id", pa.string()),
+        ("subject_id", pa.string()),
+        ("anchor_id", pa.string()),
+        ("relation", pa.string()),
+        ("verdict", pa.string()),
+        ("value", pa.float64()),
+        ("unit", pa.string()),
+        ("margin", pa.float64()),
+    ]
+)
+"""Columns of relations.parquet."""
+
+
+@dataclass(frozen=True)
+class Nodes:
+    """The instances of a scene, in index order (countable by label, then regions by plane).
+
+    Attributes:
+        instance_ids: (n,) ids.
+        categories: One tuple of category values per instance.
+        countable: (n,) bool. cut: (n,) bool.
+        area_m2, area_px, perimeter_m, length_m: (n,) float64, true ground units.
+        centroid_m: (n, 2) of the measuring outline, local ground metres (grid east, grid north).
+    """
+
+    instance_ids: tuple[str, ...]
+    categories: tuple[tuple[str, ...], ...]
+    countable: NDArray[np.bool_]
+    cut: NDArray[np.bool_]
+    area_m2: NDArray[np.float64]
+    area_px: NDArray[np.float64]
+    perimeter_m: NDArray[np.float64]
+    length_m: NDArray[np.float64]
+    centroid_m: NDArray[np.float64]
+
+    def __len__(self) -> int:
+        return len(self.instance_ids)
+
+
+@dataclass(frozen=True)
+class SceneGraph:
+    """Nodes, verdict matrices and distances of one scene.
+
+    Attributes:
+        scene_id: Its scene.
+        nodes: The instances.
+        gsd_m: True ground metres per pixel. convergence_deg: At the scene's centre.
+        valid_px: Valid pixels of the scene.
+        verdicts: relation → (n, n) int8, [subject, anchor]: FALSE, TRUE or UNDECIDED.
+        distance_m: (n, n) between outlines; 0 on the diagonal.
+        values, margins: relation → (n, n) measured value and margin, NaN where nothing was measured.
+        units: relation → unit of its values.
+    """
+
+    scene_id: str
+    nodes: Nodes
+    gsd_m: float
+    convergence_deg: float
+    valid_px: int
+    verdicts: Mapping[str, NDArray[np.int8]]
+    distance_m: NDArray[np.float64]
+    values: Mapping[str, NDArray[np.float64]] = field(default_factory=dict)
+    margins: Mapping[str, NDArray[np.float64]] = field(default_factory=dict)
+    units: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def index(self) -> dict[str, int]:
+        """Instance id → position."""
+        return {instance_id: k for k, instance_id in enumerate(self.nodes.instance_ids)}
+
+    def position_m(self, key: str) -> NDArray[np.float64]:
+        """Centroids along true north (`north`) or true east (`east`) at the scene's centre, metres, (n,)."""
+        x, y = self.nodes.centroid_m.T
+        turn = math.radians(self.convergence_deg)
+        return y * math.cos(turn) - x * math.sin(turn) if key == "north" else x * math.cos(turn) + y * math.sin(turn)
+
+    def to_edges(self) -> pa.Table:
+        """Return every TRUE and UNDECIDED edge as a table (`EDGE_SCHEMA`), sorted by subject, anchor, relation."""
+        ids = np.array(self.nodes.instance_ids, dtype=object)
+        names = sorted(self.verdicts)
+        subject, anchor, relation, verdict, value, margin = [], [], [], [], [], []
+        for k, name in enumerate(names):
+            rows, cols = np.nonzero(self.verdicts[name])
+            subject.append(rows)
+            anchor.append(cols)
+            relation.append(np.full(len(rows), k))
+            verdict.append(self.verdicts[name][rows, cols])
+            value.append(self.values[name][rows, cols])
+            margin.append(self.margins[name][rows, cols])
+        rank = np.argsort(np.argsort(ids.astype(str))) if len(ids) else np.zeros(0, dtype=int)
+        s, a, r = (np.concatenate(part) if part else np.zeros(0, dtype=int) for part in (subject, anchor, relation))
+        order = np.lexsort((r, rank[a], rank[s])) if len(s) else np.zeros(0, dtype=int)
+        s, a, r = s[order], a[order], r[order]
+        v, m, t = (np.concatenate(part)[order] if part else np.zeros(0) for part in (value, margin, verdict))
+        units = np.array([self.units.get(name, "") for name in names], dtype=object)
+        verdict_names = np.array(["FALSE", "TRUE", "UNDECIDED"], dtype=object)
+        return pa.table(
+            {
+                "scene_id": pa.array([self.scene_id] * len(s), pa.string()),
+                "subject_id": pa.array(ids[s], pa.string()),
+                "anchor_id": pa.array(ids[a], pa.string()),
+                "relation": pa.array(np.array(names, dtype=object)[r] if names else [], pa.string()),
+                "verdict": pa.array(verdict_names[t.astype(int)], pa.string()),
+                "value": pa.array(v, pa.float64(), mask=np.isnan(v)),
+                "unit": pa.array(units[r] if names else [], pa.string()),
+                "margin": pa.array(m, pa.float64(), mask=np.isnan(m)),
+            },
+            schema=EDGE_SCHEMA,
+        )
+
+    def to_networkx(self) -> Any:
+        """Return a networkx MultiDiGraph: nodes by instance id, one edge per stored relation, keyed by its name."""
+        import networkx as nx
+
+        graph = nx.MultiDiGraph(scene_id=self.scene_id)
+        for k, instance_id in enumerate(self.nodes.instance_ids):
+            graph.add_node(instance_id, category=list(self.nodes.categories[k]), countable=bool(self.nodes.countable[k]))
+        for edge in self.to_edges().to_pylist():
+            graph.add_edge(edge["subject_id"], edge["anchor_id"], key=edge["relation"], **{k: edge[k] for k in ("verdict", "value", "margin")})
+        return graph
+
+
+def verdicts_from_edges(edges: pa.Table, instance_ids: Sequence[str], relations: Sequence[str]) -> dict[str, NDArray[np.int8]]:
+    """Rebuild verdict matrices from stored edges."""
+    n = len(instance_ids)
+    index = {instance_id: k for k, instance_id in enumerate(instance_ids)}
+    out = {name: np.zeros((n, n), dtype=np.int8) for name in relations}
+    names = edges.column("relation").to_numpy(zero_copy_only=False)
+    subjects = np.array([index[v] for v in edges.column("subject_id").to_pylist()], dtype=int)
+    anchors = np.array([index[v] for v in edges.column("anchor_id").to_pylist()], dtype=int)
+    verdicts = np.where(edges.column("verdict").to_numpy(zero_copy_only=False) == "TRUE", TRUE, UNDECIDED).astype(np.int8)
+    for name in relations:
+        chosen = names == name
+        out[name][subjects[chosen], anchors[chosen]] = verdicts[chosen]
+    return out
+
+
+def algebra_violations(graph: SceneGraph) -> list[str]:
+    """Check inverse, symmetry and disjointness; return one line per violation (empty: the graph is consistent).
+
+    Between countable instances, `north_of` TRUE means that the reverse `south_of` is not FALSE. `inside`/`contains` and the
+    symmetric relations agree exactly.
+    """
+    verdicts, ids = graph.verdicts, graph.nodes.instance_ids
+    both = np.outer(graph.nodes.countable, graph.nodes.countable)
+    found: list[str] = []
+
+    def report(text: str, where: NDArray[np.bool_]) -> None:
+        found.extend(f"{graph.scene_id}: {text} for {ids[i]} -> {ids[j]}" for i, j in np.argwhere(where)[:20])
+
+    for name, inverse in INVERSE.items():
+        if name not in verdicts or inverse not in verdicts:
+            continue
+        reverse = verdicts[inverse].T
+        if name in ("inside", "contains", "near", "far", "overlaps"):
+            report(f"{name} and reverse {inverse} differ", verdicts[name] != reverse)
+        else:
+            report(f"{name} TRUE but reverse {inverse} FALSE", both & (verdicts[name] == TRUE) & (reverse == FALSE))
+    for one, other in (("north_of", "south_of"), ("east_of", "west_of"), ("near", "far"), ("inside", "outside"), ("inside", "overlaps")):
+        if one in verdicts and other in verdicts:
+            report(f"{one} and {other} both TRUE", (verdicts[one] == TRUE) & (verdicts[other] == TRUE))
+    for name, matrix in verdicts.items():
+        report(f"{name} of itself", np.eye(len(ids), dtype=bool) & (matrix != FALSE))
+    return found
