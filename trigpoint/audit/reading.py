@@ -1,0 +1,360 @@
+"""Reading the tables of a release into plain rows, without believing them.
+
+A row that cannot be read is a finding and is left out; the rest goes on. Not here: rasters (each check opens its own) and any
+opinion about values.
+"""
+
+import json
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import yaml
+from numpy.typing import NDArray
+
+from trigpoint.audit.findings import Notebook
+
+SCENE_COLUMNS = (
+    "scene_id", "path", "mask_path", "region_path", "crs", "transform", "width", "height", "gsd_m", "pixel_area_m2", "metric_crs",
+    "scale_k", "convergence_deg", "image_up_deg", "north_up", "valid_share", "shorter_side_m", "source", "source_sha256", "window",
+    "licence", "attribution", "acquired", "how", "poi_id", "geometry",
+)  # fmt: skip
+INSTANCE_COLUMNS = (
+    "instance_id", "scene_id", "label", "plane", "category", "countable", "boxable", "cut", "area_px", "area_m2", "perimeter_m",
+    "length_m", "width_m", "orientation_deg", "elongation", "compactness", "centroid_x_m", "centroid_y_m", "point_x_px", "point_y_px",
+    "hbb_px", "obb_px", "rle", "moved_px", "source_ids", "proposal", "review_state", "geometry",
+)  # fmt: skip
+RELATION_COLUMNS = ("scene_id", "subject_id", "anchor_id", "relation", "verdict", "value", "unit", "margin")
+QUERY_KEYS = (
+    "query_id", "scene_id", "form", "level", "program", "canonical", "answer_ids", "answerable", "kind", "polarity", "sentences",
+    "counterfactual_of", "difficulty", "annotation_id", "category",
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Scene:
+    """One row of scenes.parquet; names and units as in docs/release-format.md."""
+
+    scene_id: str
+    path: str
+    mask_path: str
+    region_path: str | None
+    crs: str
+    transform: tuple[float, float, float, float, float, float]
+    width: int
+    height: int
+    gsd_m: float
+    pixel_area_m2: float
+    metric_crs: str
+    scale_k: float
+    convergence_deg: float
+    image_up_deg: float
+    north_up: bool
+    valid_share: float
+    shorter_side_m: float
+    source: str
+    source_sha256: str
+    window: tuple[int, int, int, int]
+    licence: str
+    how: str
+    poi_id: str | None
+    geometry: bytes
+
+
+@dataclass(frozen=True)
+class Instance:
+    """One row of instances.parquet; names and units as in docs/release-format.md."""
+
+    instance_id: str
+    scene_id: str
+    label: int | None
+    plane: int | None
+    category: tuple[str, ...]
+    countable: bool
+    boxable: bool
+    cut: bool
+    area_px: int
+    area_m2: float
+    perimeter_m: float
+    length_m: float
+    width_m: float
+    orientation_deg: float
+    elongation: float
+    compactness: float
+    centroid_m: tuple[float, float]
+    point_px: tuple[float, float]
+    hbb_px: tuple[float, ...] | None
+    obb_px: tuple[float, ...] | None
+    rle: str
+    source_ids: tuple[str, ...]
+    review_state: str
+    geometry: bytes
+
+
+@dataclass(frozen=True)
+class Query:
+    """One line of queries.jsonl."""
+
+    query_id: str
+    scene_id: str
+    form: str
+    level: int
+    program: Any
+    canonical: str
+    answer_ids: tuple[str, ...]
+    answerable: bool
+    kind: str
+    polarity: str
+    sentences: tuple[str, ...]
+    counterfactual_of: str | None
+    difficulty: str
+    category: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Category:
+    """One category of the taxonomy: `of` is the category that its axis is limited to."""
+
+    category_id: str
+    axis: str
+    parent: str | None
+    countable: bool
+    noun: str | None
+    plural: str | None
+    phrase: str | None
+
+
+@dataclass
+class Taxonomy:
+    """The category trees of a release. `axes`: axis → the category its things must be under, or None."""
+
+    axes: dict[str, str | None] = field(default_factory=dict[str, "str | None"])
+    categories: dict[str, Category] = field(default_factory=dict[str, Category])
+
+    def lineage(self, category_id: str) -> tuple[str, ...]:
+        """Return the category and everything above it in its tree, nearest first."""
+        chain: list[str] = []
+        current: str | None = category_id
+        while current is not None and current not in chain:
+            chain.append(current)
+            current = self.categories[current].parent
+        return tuple(chain)
+
+
+@dataclass(frozen=True)
+class Edges:
+    """The stored edges of one scene as columns; subjects and anchors are row numbers of that scene's instances.
+
+    `code` is 1 for UNDECIDED and 2 for TRUE; `value` and `margin` are NaN where null.
+    """
+
+    subject: NDArray[np.int64]
+    anchor: NDArray[np.int64]
+    relation: NDArray[np.str_]
+    code: NDArray[np.int8]
+    value: NDArray[np.float64]
+    unit: NDArray[np.str_]
+    margin: NDArray[np.float64]
+
+
+@dataclass
+class Release:
+    """What could be read of a release."""
+
+    folder: Path
+    manifest: dict[str, Any]
+    scenes: dict[str, Scene] = field(default_factory=dict[str, Scene])
+    instances: dict[str, Instance] = field(default_factory=dict[str, Instance])
+    queries: dict[str, Query] = field(default_factory=dict[str, Query])
+    relations: pa.Table | None = None
+    taxonomy: Taxonomy = field(default_factory=Taxonomy)
+
+    @property
+    def n_relations(self) -> int:
+        """Number of rows of relations.parquet."""
+        return 0 if self.relations is None else int(self.relations.num_rows)
+
+    def rule(self, name: str, default: float) -> float:
+        """Return a numeric rule of the manifest; `default` (docs/release-format.md) where it is missing or no number."""
+        rules = self.manifest.get("rules")
+        value = cast("dict[str, Any]", rules).get(name) if isinstance(rules, dict) else None
+        return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else default
+
+    def instances_of(self, scene_id: str) -> list[Instance]:
+        """Return the instances of one scene in table order."""
+        return [instance for instance in self.instances.values() if instance.scene_id == scene_id]
+
+
+def read_release(folder: Path, manifest: dict[str, Any], notes: Notebook) -> Release:
+    """Read all tables; whatever cannot be read is noted and left out."""
+    release = Release(folder, manifest)
+    for row in _rows(folder, "scenes.parquet", SCENE_COLUMNS, notes):
+        with notes.guard("row_unreadable", "scenes.parquet", row.get("scene_id")):
+            scene = _scene(row)
+            if scene.scene_id in release.scenes:
+                notes.add("id_twice", "scenes.parquet", scene.scene_id, "one row", "several")
+            release.scenes[scene.scene_id] = scene
+    for row in _rows(folder, "instances.parquet", INSTANCE_COLUMNS, notes):
+        with notes.guard("row_unreadable", "instances.parquet", row.get("instance_id")):
+            instance = _instance(row)
+            if instance.instance_id in release.instances:
+                notes.add("id_twice", "instances.parquet", instance.instance_id, "one row", "several")
+            if instance.scene_id not in release.scenes:
+                notes.add("scene_unknown", "instances.parquet", instance.instance_id, "a scene of scenes.parquet", instance.scene_id)
+            release.instances[instance.instance_id] = instance
+    with notes.guard("table_unreadable", "relations.parquet"):
+        table = pq.read_table(folder / "relations.parquet")
+        missing = [name for name in RELATION_COLUMNS if name not in table.column_names]
+        for name in missing:
+            notes.add("column_missing", "relations.parquet", name, "present", "missing")
+        release.relations = None if missing else table
+    with notes.guard("table_unreadable", "queries.jsonl"):
+        text = (folder / "queries.jsonl").read_bytes().decode("utf-8")
+        for number, line in enumerate(text.splitlines(), start=1):
+            with notes.guard("row_unreadable", "queries.jsonl", f"line {number}"):
+                query = _query(json.loads(line), notes)
+                if query.query_id in release.queries:
+                    notes.add("id_twice", "queries.jsonl", query.query_id, "one line", "several")
+                release.queries[query.query_id] = query
+    with notes.guard("taxonomy_unreadable", "taxonomy"):
+        release.taxonomy = read_taxonomy(folder, notes)
+    _check_order(release, notes)
+    return release
+
+
+def _rows(folder: Path, name: str, columns: tuple[str, ...], notes: Notebook) -> list[dict[str, Any]]:
+    with notes.guard("table_unreadable", name):
+        table = pq.read_table(folder / name)
+        missing = [column for column in columns if column not in table.column_names]
+        for column in missing:
+            notes.add("column_missing", name, column, "present", "missing")
+        if not missing:
+            return table.select(list(columns)).to_pylist()
+    return []
+
+
+def _scene(row: dict[str, Any]) -> Scene:
+    a, b, c, d, e, f = (float(v) for v in row["transform"])
+    raw: Any = row["window"]
+    names = ("col_off", "row_off", "width", "height")
+    col, line, width, height = (int(raw[n]) for n in names) if isinstance(raw, dict) else (int(v) for v in raw)
+    if row["width"] < 1 or row["height"] < 1:
+        raise ValueError(f"size {row['width']} x {row['height']} px")
+    values = {n: row[n] for n in Scene.__dataclass_fields__}
+    numbers = ("gsd_m", "pixel_area_m2", "scale_k", "convergence_deg", "image_up_deg", "valid_share", "shorter_side_m")
+    values.update({n: float(row[n]) for n in numbers})
+    for text in ("scene_id", "path", "mask_path", "crs", "metric_crs", "source", "source_sha256"):
+        if not isinstance(row[text], str):
+            raise TypeError(f"{text} is {row[text]!r}")
+    return Scene(**(values | {"transform": (a, b, c, d, e, f), "window": (col, line, width, height)}))
+
+
+def _instance(row: dict[str, Any]) -> Instance:
+    values = {n: row[n] for n in Instance.__dataclass_fields__ if n in row}
+    numbers = ("area_m2", "perimeter_m", "length_m", "width_m", "orientation_deg", "elongation", "compactness")
+    values.update({n: float(row[n]) for n in numbers})
+    for name in ("hbb_px", "obb_px"):
+        values[name] = None if row[name] is None else tuple(float(v) for v in row[name])
+    if isinstance(row["rle"], bytes):
+        values["rle"] = row["rle"].decode()
+    return Instance(
+        **(
+            values
+            | {
+                "category": tuple(row["category"]),
+                "source_ids": tuple(row["source_ids"] or ()),
+                "area_px": int(row["area_px"]),
+                "centroid_m": (float(row["centroid_x_m"]), float(row["centroid_y_m"])),
+                "point_px": (float(row["point_x_px"]), float(row["point_y_px"])),
+            }
+        )
+    )
+
+
+def _query(row: dict[str, Any], notes: Notebook) -> Query:
+    for key in QUERY_KEYS:
+        if key not in row:
+            notes.add("query_key", "queries.jsonl", row.get("query_id"), f"key {key}", "missing")
+    values = {n: row.get(n) for n in Query.__dataclass_fields__}
+    for name in ("answer_ids", "sentences", "category"):
+        values[name] = tuple(str(v) for v in row.get(name) or ())
+    values["answerable"] = bool(row["answerable"])
+    values["query_id"], values["scene_id"], values["level"] = str(row["query_id"]), str(row["scene_id"]), int(row["level"])
+    values["canonical"] = str(row["canonical"])
+    return Query(**cast("dict[str, Any]", values))
+
+
+def read_taxonomy(folder: Path, notes: Notebook) -> Taxonomy:
+    """Join the category trees of all `taxonomy/*.yaml|yml|json` files that have axes and categories."""
+    taxonomy = Taxonomy()
+    for path in sorted((folder / "taxonomy").glob("*")):
+        name = f"taxonomy/{path.name}"
+        if path.suffix not in (".yaml", ".yml", ".json"):
+            continue
+        with notes.guard("taxonomy_unreadable", name):
+            content = cast("dict[str, Any]", yaml.safe_load(path.read_bytes()))
+            if not isinstance(content, dict) or "axes" not in content or "categories" not in content:
+                continue
+            for axis in content["axes"]:
+                taxonomy.axes[str(axis["id"])] = axis.get("of")
+            for entry in content["categories"]:
+                known = Category(
+                    category_id=str(entry["id"]),
+                    axis=str(entry["axis"]),
+                    parent=entry.get("parent"),
+                    countable=bool(entry.get("countable", True)),
+                    noun=entry.get("noun"),
+                    plural=entry.get("plural"),
+                    phrase=entry.get("phrase"),
+                )
+                taxonomy.categories[known.category_id] = known
+                notes.count("taxonomy")
+    for category in taxonomy.categories.values():
+        if category.parent is not None and category.parent not in taxonomy.categories:
+            notes.add("taxonomy_unreadable", "taxonomy", category.category_id, "a parent that exists", category.parent)
+            taxonomy.categories[category.category_id] = Category(**(category.__dict__ | {"parent": None}))
+    if not taxonomy.categories:
+        notes.add("taxonomy_unreadable", "taxonomy", "", "a taxonomy with axes and categories", "none")
+    return taxonomy
+
+
+def scene_edges(release: Release, scene_id: str, ids: list[str], notes: Notebook) -> Edges:
+    """Return the stored edges of one scene; edges that name no instance of it, or an unknown verdict, are findings and left out."""
+    empty = np.empty(0)
+    if release.relations is None:
+        none = np.empty(0, dtype=np.int64)
+        return Edges(none, none, np.empty(0, dtype=np.str_), np.empty(0, dtype=np.int8), empty, np.empty(0, dtype=np.str_), empty)
+    table = release.relations.filter(pa.compute.equal(release.relations["scene_id"], scene_id))
+    known = pa.array(ids, type=pa.string())
+    column: dict[str, NDArray[Any]] = {}
+    for name in ("subject_id", "anchor_id"):
+        index = pa.compute.index_in(table[name].cast(pa.string()), value_set=known)
+        column[name] = pa.compute.fill_null(index, -1).to_numpy().astype(np.int64)
+    for name in ("relation", "unit", "verdict"):
+        column[name] = pa.compute.fill_null(table[name].cast(pa.string()), "").to_numpy(zero_copy_only=False).astype(np.str_)
+    for name in ("value", "margin"):
+        column[name] = table[name].cast(pa.float64()).to_numpy().astype(np.float64)
+    code = np.select([column["verdict"] == "UNDECIDED", column["verdict"] == "TRUE"], [1, 2], 0).astype(np.int8)
+    good = (column["subject_id"] >= 0) & (column["anchor_id"] >= 0) & (code > 0)
+    for row in np.flatnonzero(~good):
+        entry = table.slice(int(row), 1).to_pylist()[0]
+        item = f"{entry['subject_id']} {entry['relation']} {entry['anchor_id']}"
+        notes.add("edge_unreadable", "relations.parquet", item, f"two instances of {scene_id}, TRUE or UNDECIDED", entry["verdict"])
+    return Edges(
+        column["subject_id"][good], column["anchor_id"][good], column["relation"][good], code[good], column["value"][good],
+        column["unit"][good], column["margin"][good],
+    )  # fmt: skip
+
+
+def _check_order(release: Release, notes: Notebook) -> None:
+    """Rows come in the order that the format fixes, so that equal releases have equal bytes."""
+    instances = [(i.scene_id, not i.countable, i.label if i.countable else i.plane) for i in release.instances.values()]
+    queries = [(q.scene_id, q.query_id) for q in release.queries.values()]
+    with notes.guard("order_wrong", "instances.parquet"):
+        for file, keys in (("scenes.parquet", list(release.scenes)), ("instances.parquet", instances), ("queries.jsonl", queries)):
+            notes.count("orders")
+            if keys != sorted(cast("list[Any]", keys)):
+                notes.add("order_wrong", file, "", "sorted as docs/release-format.md says", "another order")

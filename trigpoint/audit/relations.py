@@ -1,0 +1,532 @@
+"""The scene graph measured again: every relation of every ordered pair, its value and margin, and the algebra of the stored edges.
+
+The auditor's measure differs from the builder's by fractions of a pixel, so each pair gets the *set* of verdicts that two honest
+measurements may give (semantics, section 7): a decided edge more than 2 px inside the margin is objected to, an undecided one more than 2 px
+outside it as well. Not here: programs and answers.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import shapely
+from numpy.typing import NDArray
+from scipy import ndimage
+
+from trigpoint.audit.boxes import BAND_PX
+from trigpoint.audit.findings import Notebook
+from trigpoint.audit.georeferencing import Frame
+from trigpoint.audit.outline import measuring_outline
+from trigpoint.audit.ownership import Masks
+from trigpoint.audit.reading import Edges, Instance, Release
+
+FILE = "relations.parquet"
+FALSE, UNDECIDED, TRUE = 0, 1, 2
+WORDS = ("FALSE", "UNDECIDED", "TRUE")
+DIRECTIONS = {"north_of": 0.0, "east_of": 90.0, "south_of": 180.0, "west_of": 270.0}
+"""Relation → true azimuth of the middle of its sector, degrees."""
+
+INVERSES = {"north_of": "south_of", "south_of": "north_of", "east_of": "west_of", "west_of": "east_of"}
+SYMMETRIC = ("near", "far", "overlaps")
+TOPOLOGY = ("inside", "contains", "outside", "overlaps")
+UNITS = dict.fromkeys(DIRECTIONS, "deg") | {"near": "m", "far": "m"} | dict.fromkeys(TOPOLOGY, "share")
+DISJOINT = (
+    ("north_of", "south_of"), ("east_of", "west_of"), ("north_of", "east_of"), ("north_of", "west_of"), ("south_of", "east_of"),
+    ("south_of", "west_of"), ("near", "far"), ("inside", "outside"), ("inside", "overlaps"), ("outside", "overlaps"),
+)  # fmt: skip
+"""Pairs of relations that are never both TRUE of one subject and anchor."""
+
+SHARE_FLOOR = 1e-6
+"""Shares below this are 0 (semantics, section 4)."""
+
+EXACT = 1e-9
+"""Rounding of numbers counted on the same masks."""
+
+Matrix = NDArray[Any]
+"""(n, n) array, [subject, anchor], rows and columns in the order of the scene's instances."""
+
+
+@dataclass(frozen=True)
+class Limits:
+    """The rules of one scene's graph, in ground units.
+
+    Attributes:
+        gsd_m: Ground size of a pixel.
+        two_tau_m: Twice the outline tolerance, metres.
+        tau_px: The outline tolerance, pixels.
+        near_m: Threshold of `near`; `near_margin_m` half the width of its undecided zone. `far_m`, `far_margin_m` likewise.
+    """
+
+    gsd_m: float
+    tau_px: float
+    two_tau_m: float
+    near_m: float
+    near_margin_m: float
+    far_m: float
+    far_margin_m: float
+    half_angle_deg: float
+    direction_margin_deg: float
+    inside_share: float
+    inside_undecided: float
+    outside_undecided: float
+    direction_shared: float
+    band_m: float
+
+    @classmethod
+    def of(cls, release: Release, frame: Frame, shorter_side_m: float) -> "Limits":
+        """Derive the limits of a scene from the manifest's rules."""
+        rule, gsd = release.rule, frame.gsd_m
+        tau = rule("outline_tolerance_px", 3.0)
+        near = min(rule("near_share", 0.10) * shorter_side_m, rule("near_max_px", 128.0) * gsd)
+        far = rule("far_share", 0.50) * shorter_side_m
+        share = rule("near_margin_share", 0.05)
+        return cls(
+            gsd_m=gsd,
+            tau_px=tau,
+            two_tau_m=2 * tau * gsd,
+            near_m=near,
+            near_margin_m=max(share * near, 2 * tau * gsd),
+            far_m=far,
+            far_margin_m=max(share * far, 2 * tau * gsd),
+            half_angle_deg=rule("direction_half_angle_deg", 45.0),
+            direction_margin_deg=rule("direction_margin_deg", 10.0),
+            inside_share=rule("inside_share", 0.95),
+            inside_undecided=rule("inside_undecided_share", 0.80),
+            outside_undecided=rule("outside_undecided_share", 0.20),
+            direction_shared=rule("direction_shared_share", 0.20),
+            band_m=BAND_PX * gsd,
+        )
+
+
+@dataclass(frozen=True)
+class Measures:
+    """What one scene's instances measure; arrays are in the order of `instances`."""
+
+    instances: list[Instance]
+    outlines: NDArray[Any]
+    centroids: NDArray[np.float64]
+    perimeters: NDArray[np.float64]
+    lengths: NDArray[np.float64]
+    areas_m2: NDArray[np.float64]
+    distances: Matrix
+    countable: NDArray[np.bool_]
+    cut: NDArray[np.bool_]
+    frame: Frame
+    limits: Limits
+    row: dict[str, int]
+
+
+def measure(present: list[Instance], masks: Masks, frame: Frame, limits: Limits, tolerance_px: float) -> Measures:
+    """Make measuring outlines and measure them in the local ground frame: all that relations and programs need."""
+    outlines = np.array([measuring_outline(masks.parts[i.instance_id], tolerance_px) for i in present], dtype=object)
+    outlines = shapely.transform(outlines, frame.to_ground)
+    n = len(present)
+    first, second = np.triu_indices(n, 1)
+    distances = np.zeros((n, n))
+    distances[first, second] = shapely.distance(outlines[first], outlines[second])
+    return Measures(
+        instances=present,
+        outlines=outlines,
+        centroids=shapely.get_coordinates(shapely.centroid(outlines)).reshape(n, 2),
+        perimeters=shapely.length(outlines),
+        lengths=np.array([i.length_m for i in present]),
+        areas_m2=np.array([masks.window_of(i).sum() for i in present]) * frame.pixel_area_m2,
+        distances=distances + distances.T,
+        countable=np.array([i.countable for i in present], dtype=bool),
+        cut=np.array([i.cut for i in present], dtype=bool),
+        frame=frame,
+        limits=limits,
+        row={i.instance_id: number for number, i in enumerate(present)},
+    )
+
+
+@dataclass
+class Expected:
+    """One relation over all pairs: the auditor's own verdict, the verdicts it accepts, and its value and margin.
+
+    Attributes:
+        own: Verdict codes by the auditor's measure, no band.
+        accepts: Code → pairs for which a stored verdict of that code is accepted.
+        value: Value in the relation's unit; NaN where there is none.
+        value_slack: Difference from `value` that is accepted.
+        other_value: A second reading of the document that is accepted too, or None.
+        margin_low: Smallest margin accepted; `margin_high` the largest.
+    """
+
+    own: Matrix
+    accepts: dict[int, Matrix]
+    value: Matrix
+    value_slack: Matrix
+    margin_low: Matrix
+    margin_high: Matrix
+    other_value: Matrix | None = field(default=None)
+
+
+def expect_relations(m: Measures, masks: Masks, names: Sequence[str]) -> dict[str, Expected]:
+    """Measure every named relation of every ordered pair.
+
+    Args:
+        m: The scene's measures.
+        masks: Its masks, for shares.
+        names: Relation names of `rules.relations`; unknown ones are passed over.
+    """
+    raw, filled = _shared_pixels(m, masks)
+    pixels = np.array([masks.window_of(i).sum() for i in m.instances], dtype=np.float64)
+    smaller = np.minimum(pixels[:, None], pixels[None, :])
+    of_smaller = _floored(raw / smaller)
+    result: dict[str, Expected] = {}
+    wanted = [name for name in DIRECTIONS if name in names]
+    if wanted:
+        result |= _directions(m, of_smaller, wanted)
+    for name in ("near", "far"):
+        if name in names:
+            result[name] = _distance(m, name, of_smaller)
+    inside = _inside(m, masks, _floored(filled / pixels[:, None])) if {"inside", "contains"} & set(names) else None
+    if inside is not None and "inside" in names:
+        result["inside"] = inside
+    if inside is not None and "contains" in names:
+        result["contains"] = Expected(
+            inside.own.T, {code: ok.T for code, ok in inside.accepts.items()}, inside.value.T, inside.value_slack.T, inside.margin_low.T,
+            inside.margin_high.T,
+        )  # fmt: skip
+    if "outside" in names:
+        result["outside"] = _outside(m, _floored(filled / pixels[:, None]))
+    if "overlaps" in names:
+        result["overlaps"] = _overlaps(m, of_smaller, _floored(np.minimum(filled / smaller, 1)))
+    return result
+
+
+def _floored(share: Matrix) -> Matrix:
+    return np.where(share < SHARE_FLOOR, 0.0, share)
+
+
+def _shared_pixels(m: Measures, masks: Masks) -> tuple[Matrix, Matrix]:
+    """Count shared pixels: [s, a] of both masks, and of the subject's mask with the anchor's filled mask (regions only)."""
+    n = len(m.instances)
+    raw, filled = np.zeros((n, n)), np.zeros((n, n))
+    labels = np.array([int(i.label or 0) if i.countable else 0 for i in m.instances])
+    regions = np.flatnonzero(~m.countable)
+    top = int(max(labels.max(initial=0), int(masks.index.max())))
+    for a in regions:
+        plane = masks.planes[int(m.instances[a].plane or 0)]
+        whole = np.asarray(ndimage.binary_fill_holes(plane))
+        for target, mask in ((raw, plane), (filled, whole)):
+            counts = np.bincount(masks.index[mask], minlength=top + 1)
+            target[m.countable, a] = counts[labels[m.countable]]
+            for s in regions:
+                target[s, a] = np.count_nonzero(masks.planes[int(m.instances[s].plane or 0)] & mask)
+        raw[a, m.countable] = raw[m.countable, a]
+    return raw, filled
+
+
+def _directions(m: Measures, shared: Matrix, names: list[str]) -> dict[str, Expected]:
+    """Both rays (one for region anchors) against each sector; shared pixels overrule them.
+
+    Source: semantics, section 4, "Directions": ray 1 from the anchor's centroid, ray 2 from the anchor's point nearest to the
+        subject's centroid (length 0 when that centroid is in the anchor), azimuth = grid azimuth + convergence at the anchor.
+    """
+    limits = m.limits
+    region = np.broadcast_to(~m.countable[None, :], shared.shape)
+    turn = m.frame.convergence_at(m.centroids)[None, :]
+    targets = shapely.points(m.centroids)
+    lines = shapely.shortest_line(m.outlines[None, :], targets[:, None])
+    starts = shapely.get_coordinates(lines.ravel()).reshape(*shared.shape, 2, 2)[:, :, 0, :]
+    rays = [_Ray.of(m.centroids[:, None, :] - start, turn, limits) for start in (np.broadcast_to(m.centroids[None], starts.shape), starts)]
+    disjoint, drowned = shared == 0, shared >= limits.direction_shared
+    on_edge = np.isclose(shared, limits.direction_shared, rtol=0, atol=EXACT)
+    deciding = [np.where(region, two, one) for one, two in zip(rays[0].columns(), rays[1].columns(), strict=True)]
+    azimuth, slack, low, high = deciding
+    result: dict[str, Expected] = {}
+    for name in names:
+        zones = [ray.zones(DIRECTIONS[name], limits.half_angle_deg) for ray in rays]
+        combined: dict[str, Matrix] = {}
+        for key in ("in", "out", "may_in", "may_out", "surely_in", "surely_out"):
+            combined[key] = zones[1][key] & (region | zones[0][key])
+        own = np.where(combined["in"], TRUE, np.where(combined["out"], FALSE, UNDECIDED))
+        own = np.where(disjoint, own, np.where(drowned, FALSE, UNDECIDED))
+        accepts = {
+            TRUE: disjoint & combined["may_in"],
+            UNDECIDED: (disjoint & ~combined["surely_in"] & ~combined["surely_out"]) | (~disjoint & (~drowned | on_edge)),
+            FALSE: (disjoint & combined["may_out"]) | drowned | on_edge,
+        }
+        result[name] = Expected(own, accepts, azimuth, slack, low, high)
+    return result
+
+
+@dataclass(frozen=True)
+class _Ray:
+    """The rays of all pairs from one kind of start: azimuth (deg), length (m), margin (deg), and what 2 px make of both."""
+
+    azimuth: Matrix
+    length: Matrix
+    margin: Matrix
+    slack: Matrix
+    margin_low: Matrix
+    margin_high: Matrix
+    point: Matrix
+    blind_true: Matrix
+
+    @classmethod
+    def of(cls, ray: Matrix, turn: Matrix, limits: Limits) -> "_Ray":
+        """Measure (n, n, 2) ray vectors in grid metres; `turn` is the convergence at the anchor."""
+        length = np.hypot(ray[..., 0], ray[..., 1])
+        azimuth = (np.degrees(np.arctan2(ray[..., 0], ray[..., 1])) + turn) % 360
+
+        def margin_at(metres: Matrix) -> Matrix:
+            return np.maximum(limits.direction_margin_deg, np.degrees(np.arctan2(limits.two_tau_m, np.maximum(metres, 0))))
+
+        shortest = margin_at(length + limits.band_m)
+        return cls(
+            azimuth=np.where(length > 0, azimuth, np.nan),
+            length=length,
+            margin=margin_at(length),
+            slack=np.where(length > limits.band_m, np.degrees(np.arctan2(limits.band_m, length)), 180.0),
+            margin_low=shortest - 1e-6,
+            margin_high=margin_at(length - limits.band_m) + 1e-6,
+            point=length <= limits.band_m,
+            blind_true=shortest <= limits.half_angle_deg,
+        )
+
+    def columns(self) -> tuple[Matrix, Matrix, Matrix, Matrix]:
+        """Return value, value slack and the two ends of the margin."""
+        return self.azimuth, self.slack, self.margin_low, self.margin_high
+
+    def zones(self, middle_deg: float, half_deg: float) -> dict[str, Matrix]:
+        """Classify against one sector: in/out by margin; `may_` within the band; `surely_` beyond it.
+
+        A ray no longer than the band points anywhere: it may be out; it may be in only where a margin that small exists.
+        """
+        with np.errstate(invalid="ignore"):
+            depth = half_deg - np.abs((self.azimuth - middle_deg + 180) % 360 - 180)
+            depth = np.where(np.isnan(depth), 0.0, depth)
+        return {
+            "in": depth >= self.margin,
+            "out": depth <= -self.margin,
+            "may_in": np.where(self.point, self.blind_true, depth >= self.margin - self.slack),
+            "may_out": np.where(self.point, True, -depth >= self.margin - self.slack),
+            "surely_in": ~self.point & (depth > self.margin + self.slack),
+            "surely_out": ~self.point & (-depth > self.margin + self.slack),
+        }
+
+
+def _scalar(depth: Matrix, margin: float, band: float) -> tuple[Matrix, dict[int, Matrix]]:
+    """Classify a signed depth behind a threshold: own verdict and accepted ones."""
+    own = np.where(depth >= margin, TRUE, np.where(depth <= -margin, FALSE, UNDECIDED))
+    accepts = {TRUE: depth >= margin - band, UNDECIDED: np.abs(depth) <= margin + band, FALSE: -depth >= margin - band}
+    return own, accepts
+
+
+def _constant(shape: tuple[int, ...], value: float, slack: float) -> tuple[Matrix, Matrix]:
+    return np.full(shape, value - slack), np.full(shape, value + slack)
+
+
+def _distance(m: Measures, name: str, shared: Matrix) -> Expected:
+    """`near`: distance at most the threshold, never of things that share pixels; `far`: at least the threshold."""
+    limits = m.limits
+    near = name == "near"
+    threshold, margin = (limits.near_m, limits.near_margin_m) if near else (limits.far_m, limits.far_margin_m)
+    own, accepts = _scalar((threshold - m.distances) * (1 if near else -1), margin, limits.band_m)
+    if near:
+        disjoint, drowned = shared == 0, shared >= limits.direction_shared
+        on_edge = np.isclose(shared, limits.direction_shared, rtol=0, atol=EXACT)
+        own = np.where(disjoint, own, np.where(drowned, FALSE, UNDECIDED))
+        accepts = {
+            TRUE: disjoint & accepts[TRUE],
+            UNDECIDED: (disjoint & accepts[UNDECIDED]) | (~disjoint & (~drowned | on_edge)),
+            FALSE: (disjoint & accepts[FALSE]) | drowned | on_edge,
+        }
+    low, high = _constant(own.shape, margin, max(1e-3 * margin, 0.05 * limits.band_m))
+    return Expected(own, accepts, m.distances, np.full(own.shape, limits.band_m), low, high)
+
+
+def _with_regions(m: Measures, own: Matrix, accepts: dict[int, Matrix]) -> tuple[Matrix, dict[int, Matrix]]:
+    """Topology is stored with region anchors alone: everything else is FALSE and nothing but FALSE."""
+    asked = np.broadcast_to(~m.countable[None, :], own.shape)
+    accepts = {code: (ok & asked) if code != FALSE else (ok | ~asked) for code, ok in accepts.items()}
+    return np.where(asked, own, FALSE), accepts
+
+
+def _inside(m: Measures, masks: Masks, share: Matrix) -> Expected:
+    """`inside`: share in the anchor's filled mask; thin subjects are undecided unless they lie deep (2τ) in the anchor."""
+    limits = m.limits
+    thin_own, thin_may, thick_may = (np.zeros(share.shape[0], dtype=bool) for _ in range(3))
+    deep_own, deep_may, shallow_may = (np.zeros(share.shape, dtype=bool) for _ in range(3))
+    for s in np.flatnonzero((share >= limits.inside_share - EXACT).any(axis=1)):
+        left = _eroded_shares(m.instances[s], masks, limits.tau_px)
+        thin_own[s], thin_may[s], thick_may[s] = left[0] < 0.5, min(left) < 0.5 + EXACT, max(left) >= 0.5 - EXACT
+    for a in np.flatnonzero(~m.countable & (share >= limits.inside_share - EXACT).any(axis=0)):
+        depths = _depths(m, masks, int(a), share[:, a] >= limits.inside_share - EXACT)
+        whole = share[:, a] >= 1 - EXACT
+        deep_own[:, a] = whole & (depths[0] >= 2 * limits.tau_px)
+        deep_may[:, a] = whole & (np.maximum(*depths) >= 2 * limits.tau_px - BAND_PX)
+        shallow_may[:, a] = ~whole | (np.minimum(*depths) <= 2 * limits.tau_px + BAND_PX)
+    high, low = share >= limits.inside_share, share < limits.inside_undecided
+    own = np.where(high & (deep_own | ~thin_own[:, None]), TRUE, np.where(low, FALSE, UNDECIDED))
+    at_high = share >= limits.inside_share - EXACT
+    accepts = {
+        TRUE: at_high & (deep_may | thick_may[:, None]),
+        UNDECIDED: (~low & (share <= limits.inside_share + EXACT)) | (at_high & thin_may[:, None] & shallow_may),
+        FALSE: share <= limits.inside_undecided + EXACT,
+    }
+    own, accepts = _with_regions(m, own, accepts)
+    margin = _constant(own.shape, limits.inside_share - limits.inside_undecided, 1e-6)
+    return Expected(own, accepts, share, np.full(own.shape, 1e-6), *margin)
+
+
+def _eroded_shares(instance: Instance, masks: Masks, tau_px: float) -> tuple[float, float]:
+    """Return what is left of a mask once eroded by τ: the scene's border as outside, and not as outside."""
+    mask, (rows, columns) = masks.window_of(instance), masks.windows[instance.instance_id]
+    height, width = masks.index.shape
+    closed = ndimage.distance_transform_edt(np.pad(mask, 1))[1:-1, 1:-1]
+    sides = ((int(rows.start > 0), int(rows.stop < height)), (int(columns.start > 0), int(columns.stop < width)))
+    padded = np.pad(mask, sides)
+    open_ = ndimage.distance_transform_edt(padded) if not padded.all() else np.full(padded.shape, np.inf)
+    area = float(mask.sum())
+    return float((closed[mask] > tau_px).sum()) / area, float((open_[padded] > tau_px).sum()) / area
+
+
+def _depths(m: Measures, masks: Masks, anchor: int, asked: NDArray[np.bool_]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return how deep (pixels) each asked subject lies in the filled anchor: the scene's border as its edge, and not as its edge."""
+    whole = np.asarray(ndimage.binary_fill_holes(masks.planes[int(m.instances[anchor].plane or 0)]))
+    closed = ndimage.distance_transform_edt(np.pad(whole, 1))[1:-1, 1:-1]
+    open_ = ndimage.distance_transform_edt(whole) if not whole.all() else np.full(whole.shape, np.inf)
+    depths = np.zeros((2, len(m.instances)))
+    for s in np.flatnonzero(asked):
+        mask, window = masks.window_of(m.instances[s]), masks.windows[m.instances[s].instance_id]
+        depths[:, s] = closed[window][mask].min(), open_[window][mask].min()
+    return depths[0], depths[1]
+
+
+def _outside(m: Measures, share: Matrix) -> Expected:
+    """`outside`: no shared pixel and more than 2τ away; undecided up to 20 % or within 2τ."""
+    limits = m.limits
+    none = share == 0
+    gap = m.distances - limits.two_tau_m
+    own = np.where(none & (gap > 0), TRUE, np.where(share <= limits.outside_undecided, UNDECIDED, FALSE))
+    accepts = {
+        TRUE: none & (gap >= -limits.band_m),
+        UNDECIDED: (none & (gap <= limits.band_m)) | (~none & (share <= limits.outside_undecided + EXACT)),
+        FALSE: share >= limits.outside_undecided - EXACT,
+    }
+    own, accepts = _with_regions(m, own, accepts)
+    return Expected(own, accepts, share, np.full(own.shape, 1e-6), *_constant(own.shape, limits.outside_undecided, 1e-6))
+
+
+def _overlaps(m: Measures, share: Matrix, share_filled: Matrix) -> Expected:
+    """`overlaps`: 20–80 % of the smaller; undecided above 0 and up to 95 %.
+
+    The documents do not say whether a region's holes count here: both readings are accepted, the own verdict is without holes.
+    """
+    limits = m.limits
+    verdicts: list[Matrix] = []
+    accepts = {code: np.zeros(share.shape, dtype=bool) for code in (FALSE, UNDECIDED, TRUE)}
+    low, high, top = limits.outside_undecided, limits.inside_undecided, limits.inside_share
+    for value in (share, share_filled):
+        middle = (value > low) & (value < high)
+        verdicts.append(np.where(middle, TRUE, np.where((value > 0) & (value < top), UNDECIDED, FALSE)))
+        accepts[TRUE] |= (value >= low - EXACT) & (value <= high + EXACT)
+        accepts[UNDECIDED] |= (value > 0) & (value <= top + EXACT) & ((value <= low + EXACT) | (value >= high - EXACT))
+        accepts[FALSE] |= (value == 0) | (value >= top - EXACT)
+    own, accepts = _with_regions(m, verdicts[0], accepts)
+    margin = _constant(own.shape, low, 1e-6)
+    return Expected(own, accepts, share, np.full(own.shape, 1e-6), *margin, other_value=share_filled)
+
+
+def stored_verdicts(edges: Edges, m: Measures, scene_id: str, names: Sequence[str], notes: Notebook) -> dict[str, NDArray[np.int8]]:
+    """Return relation → (n, n) stored codes; unknown relations, self edges and doubles are findings."""
+    n = len(m.instances)
+    codes: dict[str, NDArray[np.int8]] = {name: np.zeros((n, n), dtype=np.int8) for name in names}
+    for name in sorted(set(edges.relation.tolist())):
+        rows = edges.relation == name
+        if name not in codes:
+            notes.add("relation_unknown", FILE, f"{scene_id} {name}", f"one of {', '.join(names)}", name)
+            continue
+        subject, anchor = edges.subject[rows], edges.anchor[rows]
+        flat, counts = np.unique(subject * n + anchor, return_counts=True)
+        for pair in flat[counts > 1]:
+            notes.add("edge_twice", FILE, _pair(m, int(pair) // n, int(pair) % n, name), "one row", "several")
+        codes[name][subject, anchor] = edges.code[rows]
+    for name, code in codes.items():
+        for s in np.flatnonzero(np.diagonal(code)):
+            notes.add("edge_to_itself", FILE, _pair(m, int(s), int(s), name), "no edge", WORDS[int(code[s, s])])
+        np.fill_diagonal(code, 0)
+    return codes
+
+
+def _pair(m: Measures, s: int, a: int, name: str) -> str:
+    return f"{m.instances[s].instance_id} {name} {m.instances[a].instance_id}"
+
+
+def check_relations(expected: dict[str, Expected], codes: dict[str, NDArray[np.int8]], edges: Edges, m: Measures, notes: Notebook) -> None:
+    """Hold every stored (and every missing) edge against the auditor's own measure: verdict, value, unit and margin."""
+    n = len(m.instances)
+    off_diagonal = ~np.eye(n, dtype=bool)
+    for name, right in expected.items():
+        code = codes[name]
+        notes.count("relation_verdicts", n * (n - 1))
+        accepted = np.choose(code, [right.accepts[FALSE], right.accepts[UNDECIDED], right.accepts[TRUE]])
+        for s, a in np.argwhere(~accepted & off_diagonal):
+            stored, own = int(code[s, a]), int(right.own[s, a])
+            if {stored, own} == {FALSE, TRUE}:
+                kind = "edge_opposite"
+            elif stored == FALSE:
+                kind = "edge_missing"
+            else:
+                kind = "edge_extra" if own == FALSE else "edge_verdict"
+            what = f"{WORDS[own]} ({right.value[s, a]:.6g} {UNITS[name]})"
+            notes.add(kind, FILE, _pair(m, int(s), int(a), name), what, WORDS[stored])
+        _check_values(name, right, edges, m, notes)
+
+
+def _check_values(name: str, right: Expected, edges: Edges, m: Measures, notes: Notebook) -> None:
+    """Compare value, unit and margin of the stored edges of one relation."""
+    rows = np.flatnonzero((edges.relation == name) & (edges.subject != edges.anchor))
+    s, a = edges.subject[rows], edges.anchor[rows]
+    found, value, slack = edges.value[rows], right.value[s, a], right.value_slack[s, a]
+    notes.count("relation_values", len(rows))
+
+    def is_off(value: Matrix) -> Matrix:
+        gap = np.abs((found - value + 180) % 360 - 180) if UNITS[name] == "deg" else np.abs(found - value)
+        near_nothing = (UNITS[name] == "deg") & (slack >= 180)  # a ray of no length: null or any azimuth
+        return ~((gap <= slack) | near_nothing)
+
+    off = is_off(value)
+    if right.other_value is not None:
+        off &= is_off(right.other_value[s, a])
+    for k in np.flatnonzero(off):
+        notes.add("edge_value", FILE, _pair(m, int(s[k]), int(a[k]), name), f"{value[k]:.6g} {UNITS[name]}", f"{found[k]:.6g}")
+    for k in np.flatnonzero(edges.unit[rows] != UNITS[name]):
+        notes.add("edge_unit", FILE, _pair(m, int(s[k]), int(a[k]), name), UNITS[name], str(edges.unit[rows][k]))
+    margin, low, high = edges.margin[rows], right.margin_low[s, a], right.margin_high[s, a]
+    for k in np.flatnonzero(~((margin >= low) & (margin <= high))):
+        notes.add(
+            "edge_margin", FILE, _pair(m, int(s[k]), int(a[k]), name), f"{low[k]:.6g} to {high[k]:.6g} {UNITS[name]}", f"{margin[k]:.6g}"
+        )
+
+
+def check_algebra(codes: dict[str, NDArray[np.int8]], m: Measures, notes: Notebook) -> None:
+    """Check inverses, symmetry and disjointness on the stored edges themselves, no measuring involved."""
+    both = m.countable[:, None] & m.countable[None, :]
+    for name, inverse in INVERSES.items():
+        if name in codes and inverse in codes:
+            _note_pairs(
+                "algebra_inverse", (codes[name] == TRUE) & (codes[inverse].T == FALSE) & both, name, f"{inverse} of the reverse", m, notes
+            )
+    if "inside" in codes and "contains" in codes:
+        _note_pairs("algebra_inverse", codes["inside"] != codes["contains"].T, "inside", "contains of the reverse, same verdict", m, notes)
+    for name in SYMMETRIC:
+        if name in codes:
+            differs = codes[name] != codes[name].T
+            if name == "overlaps":  # stored with region anchors alone
+                differs &= ~m.countable[:, None] & ~m.countable[None, :]
+            _note_pairs("algebra_symmetry", differs & (codes[name] > 0), name, "the same verdict of the reverse", m, notes)
+    for one, other in DISJOINT:
+        if one in codes and other in codes:
+            _note_pairs("algebra_disjoint", (codes[one] == TRUE) & (codes[other] == TRUE), one, f"not {other} as well", m, notes)
+    notes.count("algebra", sum(int(np.count_nonzero(code)) for code in codes.values()))
+
+
+def _note_pairs(code: str, bad: Matrix, name: str, expected: str, m: Measures, notes: Notebook) -> None:
+    for s, a in np.argwhere(bad):
+        notes.add(code, FILE, _pair(m, int(s), int(a), name), expected, "broken by the stored edges")
