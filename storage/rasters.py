@@ -16,10 +16,10 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 import rasterio
+import rasterio.crs
 from affine import Affine
 from numpy.typing import NDArray
 from pyproj import CRS
-from rasterio.crs import CRS as RasterioCRS
 from rasterio.enums import ColorInterp, MaskFlags
 from rasterio.errors import NotGeoreferencedWarning, RasterioError
 from rasterio.io import DatasetReader, MemoryFile
@@ -369,7 +369,7 @@ def _creating(
             count=count,
             height=shape[0],
             width=shape[1],
-            crs=RasterioCRS.from_user_input(crs),
+            crs=rasterio.crs.CRS.from_user_input(crs),
             transform=Affine(*transform),
             tiled=True,
             blockxsize=TILE_PX,
