@@ -121,6 +121,7 @@ def _read(source: osmium.io.File | osmium.io.FileBuffer, with_lines: bool) -> Os
     areas: list[_Found] = []
     lines: list[_Found] = []
     without: set[tuple[OsmType, int]] = set()
+    closed: set[int] = set()
     outers: dict[int, list[int]] = {}
     elements = cast("Iterable[Any]", osmium.FileProcessor(source).with_areas().with_filter(osmium.filter.EmptyTagFilter()))
     for element in elements:
@@ -128,6 +129,8 @@ def _read(source: osmium.io.File | osmium.io.FileBuffer, with_lines: bool) -> Os
             if element.tags.get("type") in ("multipolygon", "boundary"):
                 outers[element.id] = [member.ref for member in element.members if member.type == "w" and member.role in ("outer", "")]
             continue
+        if element.is_way() and element.is_closed() and element.tags.get("area") != "no":
+            closed.add(element.id)
         kind, osm_id, target, make = _role_of(element, factory, nodes, areas, lines)
         if make is None or (target is lines and not with_lines):
             continue
@@ -139,6 +142,7 @@ def _read(source: osmium.io.File | osmium.io.FileBuffer, with_lines: bool) -> Os
             target.append(_Found(kind, osm_id, _tags_of(element), wkb))
     assembled = {area.osm_id for area in areas if area.osm_type == "relation"}
     without |= {("relation", relation_id) for relation_id in outers.keys() - assembled}
+    without |= {("way", way_id) for way_id in closed - {area.osm_id for area in areas if area.osm_type == "way"}}
     covered = _covered_ways(areas, outers)
     once = [area for area in areas if area.osm_type == "relation" or area.osm_id not in covered]
     return OsmFeatures(

@@ -404,12 +404,12 @@ def _crs_of(dataset: DatasetReader, name: str, override: str | None) -> tuple[CR
     own = CRS.from_wkt(dataset.crs.to_wkt()) if dataset.crs else None
     if dataset.transform.is_identity:
         if dataset.gcps[0]:
-            found = f"{len(dataset.gcps[0])} ground control points"
+            found, remedy = f"{len(dataset.gcps[0])} ground control points", "warp it first (gdalwarp)"
         elif dataset.rpcs is not None:
-            found = "rational polynomial coefficients"
+            found, remedy = "rational polynomial coefficients", "orthorectify it first (gdalwarp -rpc)"
         else:
-            found = "nothing"
-        raise RasterError(f"raster {name} has no georeferencing: expected an affine transform, found {found}; warp it first (gdalwarp)")
+            found, remedy = "the identity", "give it a world file, or take the georeferenced original"
+        raise RasterError(f"raster {name} has no georeferencing: expected an affine transform, found {found}; {remedy}")
     if override is not None:
         crs = parse_crs(override, f"key 'crs' for raster {name}", RasterError)
         return crs, own is None or not own.equals(crs, ignore_axis_order=True)

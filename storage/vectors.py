@@ -32,7 +32,7 @@ _NUMBER = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?")
 _LON_NAMES, _LAT_NAMES = ("lon", "longitude", "lng"), ("lat", "latitude")
 _X_NAMES, _Y_NAMES = ("x", "easting"), ("y", "northing")
 _WKT_NAMES = ("wkt", "geometry", "geom", "the_geom")
-_OGR_DRIVERS = {".gpkg": "GPKG", ".fgb": "FlatGeobuf", ".shp": "ESRI Shapefile"}
+_OGR_MAGIC = {".gpkg": b"SQLite format 3\0", ".fgb": b"fgb", ".shp": b"\0\0\x27\x0a"}
 _LON_LAT_CODES = ("EPSG::4326", "EPSG:4326", "CRS84")
 
 
@@ -125,7 +125,7 @@ def list_layers(path: str | Path) -> list[str]:
         VectorError: the file cannot be read.
     """
     path = Path(path)
-    if path.suffix.lower() not in _OGR_DRIVERS:
+    if path.suffix.lower() not in _OGR_MAGIC:
         return [path.stem]
     return _ogr_layers(path, repr(str(path)))
 
@@ -162,7 +162,7 @@ def _reader_of(path: Path) -> Callable[[Path, str, str | None], _Raw]:
     suffix = path.suffix.lower()
     if suffix in (".geojson", ".json"):
         return _read_geojson
-    if suffix in _OGR_DRIVERS:
+    if suffix in _OGR_MAGIC:
         return _read_ogr
     if suffix in (".parquet", ".geoparquet"):
         return _read_parquet
@@ -274,6 +274,14 @@ def _ogr_layers(path: Path, name: str) -> list[str]:
     import pyogrio
     from pyogrio.errors import DataSourceError
 
+    magic = _OGR_MAGIC[path.suffix.lower()]
+    try:
+        with path.open("rb") as file:
+            head = file.read(len(magic))
+    except OSError as error:
+        raise VectorError(f"vector file {name} cannot be read: {error.strerror}; check the path in the configuration") from error
+    if head != magic:
+        raise VectorError(f"vector file {name} is no {path.suffix} file: expected it to begin with {magic!r}, found {head!r}; convert it")
     try:
         return [str(layer) for layer, geometry in pyogrio.list_layers(path.resolve()) if geometry is not None]
     except DataSourceError as error:
@@ -284,7 +292,6 @@ def _read_ogr(path: Path, name: str, layer: str | None) -> _Raw:
     import pyogrio
     from pyogrio.errors import DataLayerError, DataSourceError, FeatureError
 
-    driver = _OGR_DRIVERS[path.suffix.lower()]
     layers = _ogr_layers(path, name)
     if layer is None and len(layers) != 1:
         raise VectorError(
@@ -294,7 +301,7 @@ def _read_ogr(path: Path, name: str, layer: str | None) -> _Raw:
         raise VectorError(f"vector file {name} has no layer {layer!r} with geometries, found {layers}; set the key 'layer' to one of them")
     chosen = layers[0] if layer is None else layer
     try:
-        meta, table = pyogrio.read_arrow(path.resolve(), layer=chosen, return_fids=True, allowed_drivers=[driver])
+        meta, table = pyogrio.read_arrow(path.resolve(), layer=chosen, return_fids=True)
     except (DataSourceError, DataLayerError, FeatureError) as error:
         raise VectorError(f"vector file {name}, layer {chosen!r} cannot be read: {error}; copy it again") from error
     fid_column, geometry_column = meta["fid_column"] or "OGC_FID", meta["geometry_name"] or "wkb_geometry"
