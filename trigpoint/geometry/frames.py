@@ -13,7 +13,7 @@ import pyproj
 from numpy.typing import NDArray
 from pyproj.enums import TransformDirection
 
-from trigpoint.errors import CrsMismatchError, InputError
+from trigpoint.errors import CrsMismatchError, InputError, NodataError
 from trigpoint.records.scene import FrameRecord, Transform
 
 FloatArray = NDArray[np.float64]
@@ -215,6 +215,20 @@ class SceneFrame:
     def lonlat_from_image(self, points: FloatArray) -> FloatArray:
         """Image (x, y) pixels → WGS 84 longitude, latitude in degrees."""
         return lonlat_from_crs(self.crs, self.crs_from_image(points))
+
+    def shorter_side_m(self, valid: NDArray[np.bool_]) -> float:
+        """Ground length of the shorter side of the bounding rectangle of the valid pixels, (height, width) bool.
+
+        Raises:
+            NodataError: no pixel is valid.
+        """
+        rows, cols = np.flatnonzero(valid.any(axis=1)), np.flatnonzero(valid.any(axis=0))
+        if not rows.size:
+            raise NodataError("the scene has no valid pixel")
+        x0, x1, y0, y1 = float(cols[0]), float(cols[-1] + 1), float(rows[0]), float(rows[-1] + 1)
+        xm, ym = (x0 + x1) / 2, (y0 + y1) / 2
+        ends = self.ground_from_image(np.array([[x0, ym], [x1, ym], [xm, y0], [xm, y1]]))
+        return float(min(np.hypot(*(ends[1] - ends[0])), np.hypot(*(ends[3] - ends[2]))))
 
     def convergence_at(self, points: FloatArray) -> FloatArray:
         """Meridian convergence in degrees at local ground points, (n,): true azimuth = grid azimuth + this."""

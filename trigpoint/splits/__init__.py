@@ -1,0 +1,1 @@
+"""Splits without leakage: groups, assignment, proof."""

@@ -1,0 +1,1 @@
+"""Prefect flows: which stage follows which. Nothing is computed here; no record, exception or task is defined here."""

@@ -1,0 +1,108 @@
+"""annotate: footprints and drawn polygons of one scene → index map and region planes."""
+
+from functools import lru_cache
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+import pyarrow as pa
+
+from storage.rasters import write_label_tif, write_plane_tif
+from storage.vectors import FeatureTable, read_features
+from tasks.collect import feature_id, source_config
+from tasks.engine import Done, Item, Made
+from tasks.scenes import collected_scenes, open_scene, scene_payload
+from tasks.workspace import Workspace
+from trigpoint.config import AnnotationConfig, VectorConfig
+from trigpoint.errors import TaxonomyError
+from trigpoint.identity import digest_json
+from trigpoint.masks.annotate import Proposal, annotate_scene
+from trigpoint.records.stage import Drop
+from trigpoint.records.tables import MASK_SCHEMA
+
+
+def plan(workspace: Workspace, done: Done) -> list[Item]:
+    """One item per scene; its inputs are the scene and the vector files of its source."""
+    items: list[Item] = []
+    for entry in collected_scenes(workspace, done):
+        config = source_config(workspace, entry.scene.source)
+        parts = [*config.footprints, *config.annotations]
+        said = [{**part.model_dump(mode="json"), "path": part.path.name} for part in parts]
+        items.append(
+            Item(
+                item_id=entry.scene.scene_id,
+                inputs=(
+                    entry.image.sha256,
+                    digest_json(entry.scene.to_json()),
+                    *(workspace.digest(part.path) for part in parts),
+                    digest_json(said),
+                ),
+                payload=scene_payload(entry),
+            )
+        )
+    return items
+
+
+@lru_cache(maxsize=16)
+def _features(path: Path, layer: str | None, crs: str | None) -> FeatureTable:
+    return read_features(path, layer=layer, crs_override=crs)
+
+
+def make(workspace: Workspace, item: Item) -> Made:
+    """Rasterise the proposals of a scene and decide who owns each pixel."""
+    scene, frame, valid = open_scene(workspace, item.payload)
+    config = source_config(workspace, scene.source)
+    drops: list[Drop] = []
+    proposals: list[Proposal] = []
+    for part in config.footprints:
+        proposals += _footprints(part, workspace, scene.scene_id, drops)
+    for part in config.annotations:
+        proposals += _annotations(part, workspace)
+    made = annotate_scene(scene.scene_id, proposals, frame, valid, workspace.taxonomy, workspace.config.rules)
+    kept = {drop.item_id for drop in made.drops} | {source for row in made.rows for source in row["source_ids"]}
+    files = {"labels": workspace.store.put_bytes(write_label_tif(made.labels, scene.crs, scene.transform), ".tif")}
+    if made.n_planes:
+        dtype = "uint8" if made.n_planes <= 8 else "uint16" if made.n_planes <= 16 else "uint32"
+        planes = made.planes.astype(np.dtype(dtype))
+        files["planes"] = workspace.store.put_bytes(write_plane_tif(planes, scene.crs, scene.transform), ".tif")
+    table = pa.Table.from_pylist(made.rows, schema=MASK_SCHEMA)
+    here = [drop for drop in drops if drop.item_id in kept]
+    return Made({"mask": table}, files, [*here, *made.drops], n_in=made.n_in, n_out=len(made.rows))
+
+
+def _footprints(part: VectorConfig, workspace: Workspace, scene_id: str, drops: list[Drop]) -> list[Proposal]:
+    """Footprints whose tags name a category; where two tags disagree the axis stays unknown and that is recorded."""
+    table = _features(part.path, part.layer, part.crs)
+    found: list[Proposal] = []
+    for geometry, properties in zip(table.geometries, table.properties, strict=True):
+        tags = {key: str(value) for key, value in properties.items() if value is not None}
+        categories, torn = workspace.taxonomy.values_from_tags(tags)
+        if not categories:
+            continue
+        source_id = feature_id(part, properties, geometry)
+        if torn:
+            drops.append(
+                Drop(
+                    stage="annotate",
+                    scope_id=scene_id,
+                    item_id=source_id,
+                    reason_code="tags_disagree",
+                    detail=f"its tags name several categories on {', '.join(torn)}; the broader one is taken",
+                    remedy="mend the tags",
+                )
+            )
+        found.append(Proposal(source_id, geometry, table.crs, categories, "vector"))
+    return found
+
+
+def _annotations(part: AnnotationConfig, workspace: Workspace) -> list[Proposal]:
+    table = _features(part.path, part.layer, part.crs)
+    origin: Literal["annotator"] = "annotator"
+    found: list[Proposal] = []
+    for geometry, properties in zip(table.geometries, table.properties, strict=True):
+        text = properties.get(part.category_property)
+        if not text:
+            raise TaxonomyError(f"{part.path}: a feature has no {part.category_property!r}; every drawn polygon needs its category")
+        categories = tuple(workspace.taxonomy.get(name.strip()).id for name in str(text).split("+"))
+        found.append(Proposal(feature_id(part, properties, geometry), geometry, table.crs, categories, origin))
+    return found

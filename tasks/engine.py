@@ -1,0 +1,447 @@
+"""How a stage runs: which items are new, work on those in chunks, write shards, record, quarantine what fails.
+
+A stage is one or more steps. A step plans items from what earlier steps made; an item's key is the digest of its inputs,
+the step's part of the configuration and the step's code; a key that the catalogue knows with whole artefacts is reused. Chunks of the
+other items are worked on by a runner: plainly here, or as Prefect task runs (`tasks.doors`).
+"""
+
+import importlib
+import time
+import traceback
+from collections import Counter
+from collections.abc import Callable, Sequence
+from concurrent.futures import BrokenExecutor, ProcessPoolExecutor
+from dataclasses import dataclass, field
+from functools import lru_cache
+from multiprocessing import get_context
+from pathlib import Path
+from threading import RLock
+from typing import Any, NamedTuple, Protocol
+from uuid import uuid4
+
+import pyarrow as pa
+import pyarrow.compute
+
+from storage.artefacts import ArtefactStore
+from storage.digests import code_digest
+from tasks.workspace import Workspace, open_workspace
+from trigpoint.errors import ConfigError, TrigpointError
+from trigpoint.identity import digest_bytes, digest_json
+from trigpoint.records.base import Record
+from trigpoint.records.stage import ArtefactRef, Drop, ItemResult, StageName, StageSummary
+from trigpoint.versions import library_versions
+
+
+class Item(Record):
+    """One piece of work of a step.
+
+    Attributes:
+        item_id: A scene id, a source name, or `all`.
+        inputs: Digests of everything it is made from.
+        payload: What `make` needs, as JSON: ids and artefact references, no pixels.
+    """
+
+    item_id: str
+    inputs: tuple[str, ...]
+    payload: dict[str, Any] = {}
+
+
+class Made(NamedTuple):
+    """What `make` returns: tables (to be sharded), files already in the store, drops and counts."""
+
+    tables: dict[str, pa.Table]
+    files: dict[str, ArtefactRef] = {}
+    drops: Sequence[Drop] = ()
+    n_in: int = 0
+    n_out: int = 0
+
+
+Done = dict[str, list[ItemResult]]
+"""Step name → results of earlier steps, in order of item id."""
+
+
+@dataclass(frozen=True)
+class Step:
+    """One step of a stage.
+
+    Attributes:
+        name: Unique over all stages. stage: The stage it belongs to.
+        module: Module whose code enters the key.
+        plan: Items from earlier results.
+        make: Work on one item, in any process.
+        settings: The part of the configuration that matters.
+        data_files: Files whose content enters the key (taxonomy, prompts).
+        libraries: Distributions whose version enters the key.
+        catalogue_tables: Tables of the result that are copied into the catalogue.
+        is_parallel: Whether items may run in worker processes.
+        why_stale: Says why a known result must be made again although its artefacts are whole, or None.
+    """
+
+    name: str
+    stage: StageName
+    module: str
+    plan: Callable[[Workspace, Done], list[Item]]
+    make: Callable[[Workspace, Item], Made]
+    settings: Callable[[Workspace], Any]
+    data_files: Callable[[Workspace], list[Path]] = lambda _: []
+    libraries: tuple[str, ...] = ("numpy", "pyarrow")
+    catalogue_tables: tuple[str, ...] = ()
+    is_parallel: bool = True
+    why_stale: Callable[[Workspace, ItemResult], str | None] = lambda _workspace, _result: None
+
+
+class Progress(Protocol):
+    """Who watches a build."""
+
+    def begin(self, step: Step, n_items: int, n_reused: int) -> None:
+        """A step begins; `n_reused` of its items are known."""
+        ...
+
+    def advance(self, step: Step, n: int) -> None:
+        """`n` more items are worked on."""
+        ...
+
+    def end(self, summary: StageSummary) -> None:
+        """A step ended."""
+        ...
+
+    def say(self, text: str) -> None:
+        """Something worth knowing happened."""
+        ...
+
+
+class Silent:
+    """Nobody watches."""
+
+    def begin(self, step: Step, n_items: int, n_reused: int) -> None:
+        """Say nothing."""
+
+    def advance(self, step: Step, n: int) -> None:
+        """Say nothing."""
+
+    def end(self, summary: StageSummary) -> None:
+        """Say nothing."""
+
+    def say(self, text: str) -> None:
+        """Say nothing."""
+
+
+ChunkRunner = Callable[[Workspace, Step, list[list[Item]], Callable[[list[ItemResult]], None]], None]
+"""Works on chunks and hands over the results of each as soon as it is done."""
+
+
+class PlannedStep(NamedTuple):
+    """What a step would do now.
+
+    Attributes:
+        items: All its items. keys: Their keys, in the same order.
+        known: Key → result that can be reused (done or still quarantined).
+        stale: Item id → why a known result cannot be used.
+    """
+
+    step: Step
+    items: list[Item]
+    keys: list[str]
+    known: dict[str, ItemResult]
+    stale: dict[str, str]
+
+    @property
+    def todo(self) -> list[tuple[Item, str]]:
+        """Items that must be worked on, with their keys."""
+        return [(item, key) for item, key in zip(self.items, self.keys, strict=True) if key not in self.known]
+
+
+def item_key(workspace: Workspace, step: Step, item: Item) -> str:
+    """Digest of an item's inputs, the step's configuration and the step's code."""
+    code = code_digest(step.module, step.data_files(workspace), list(step.libraries))
+    return digest_json([step.name, code, step.settings(workspace), item.item_id, list(item.inputs)])
+
+
+def plan_step(workspace: Workspace, step: Step, done: Done) -> PlannedStep:
+    """Say which items of a step are known and which must be worked on."""
+    items = sorted(step.plan(workspace, done), key=lambda item: item.item_id)
+    keys = [item_key(workspace, step, item) for item in items]
+    known: dict[str, ItemResult] = {}
+    stale: dict[str, str] = {}
+    for key, result in workspace.catalogue.find_results(step.stage, keys).items():
+        reason = workspace.store.check_result(result, deep=True) or step.why_stale(workspace, result)
+        if reason is None:
+            known[key] = result
+        else:
+            stale[result.item_id] = reason
+    return PlannedStep(step, items, keys, known, stale)
+
+
+@dataclass
+class Build:
+    """One run of stages: what was done so far, and how it went."""
+
+    workspace: Workspace
+    run_id: str
+    runner: ChunkRunner
+    progress: Progress
+    done: Done = field(default_factory=dict)
+    summaries: list[StageSummary] = field(default_factory=list)
+
+    @property
+    def is_within_quarantine(self) -> bool:
+        """Whether no stage lost more than the allowed share of its items."""
+        allowed = self.workspace.config.quarantine.allowed_share
+        return all(s.n_quarantined <= allowed * s.n_items for s in self.summaries)
+
+
+def start_build(workspace: Workspace, kind: str, runner: ChunkRunner | None = None, progress: Progress | None = None) -> Build:
+    """Check the configuration and open a run in the catalogue.
+
+    Raises:
+        ConfigError: the configuration or an input file is unusable.
+        CatalogueError: the catalogue cannot be written.
+    """
+    workspace.check()
+    run_id = str(uuid4())
+    config = workspace.config
+    workspace.catalogue.start_run(
+        run_id, kind, config.sha256(), config.model_dump_json(exclude={"run"}), library_versions()
+    )
+    return Build(workspace, run_id, runner or run_chunks, progress or Silent())
+
+
+def run_step(build: Build, step: Step) -> StageSummary:
+    """Run one step: reuse what is known, work on the rest, record every chunk as it comes."""
+    workspace, catalogue = build.workspace, build.workspace.catalogue
+    began = time.monotonic()
+    planned = plan_step(workspace, step, build.done)
+    for item_id, reason in sorted(planned.stale.items()):
+        build.progress.say(f"{step.name} {item_id}: {reason}; made again")
+    todo = planned.todo
+    stage_run_id = catalogue.start_stage_run(build.run_id, step.stage)
+    build.progress.begin(step, len(planned.items), len(planned.known))
+    catalogue.record_reuse(build.run_id, step.stage, list(planned.known))
+    results = dict(planned.known)
+    item_of = {key: item for item, key in todo}
+
+    def record(chunk: list[ItemResult]) -> None:
+        tables = {name: stacked_table(workspace.store, chunk, name) for name in step.catalogue_tables}
+        lineage = [(result.item_key, parent) for result in chunk for parent in item_of[result.item_key].inputs]
+        catalogue.record_results(build.run_id, step.stage, chunk, {k: t for k, t in tables.items() if t is not None}, lineage)
+        results.update({result.item_key: result for result in chunk})
+        build.progress.advance(step, len(chunk))
+
+    size = workspace.config.run.chunk_size
+    chunks = [[item for item, _ in todo[k : k + size]] for k in range(0, len(todo), size)]
+    if chunks:
+        build.runner(workspace, step, chunks, record)
+    ordered = [results[key] for key in planned.keys]
+    build.done[step.name] = [result for result in ordered if result.status == "done"]
+    summary = _summarise(step, ordered, len(planned.known), time.monotonic() - began)
+    catalogue.finish_stage_run(stage_run_id, summary, "done" if not summary.n_quarantined else "quarantined")
+    build.summaries.append(summary)
+    build.progress.end(summary)
+    return summary
+
+
+def _summarise(step: Step, results: list[ItemResult], n_reused: int, seconds: float) -> StageSummary:
+    drops = Counter(drop.reason_code for result in results for drop in result.drops)
+    return StageSummary(
+        stage=step.stage,
+        n_items=len(results),
+        n_done=sum(result.status == "done" for result in results),
+        n_reused=n_reused,
+        n_quarantined=sum(result.status == "quarantined" for result in results),
+        n_in=sum(result.n_in for result in results),
+        n_out=sum(result.n_out for result in results),
+        drops=dict(sorted(drops.items())),
+        seconds=round(seconds, 2),
+        notes=(step.name,),
+    )
+
+
+def finish_build(build: Build, state: str, note: str = "") -> None:
+    """Close the run in the catalogue."""
+    build.workspace.catalogue.finish_run(build.run_id, state, note)
+
+
+# one chunk, in any process
+
+
+class _Outcome(NamedTuple):
+    item: Item
+    made: Made | None
+    error: str
+    is_ours: bool
+
+
+def step_by_name(name: str) -> Step:
+    """Return a step of `tasks.stages`.
+
+    Loaded by name: a static import would make every stage's code part of every other stage's key.
+    """
+    return importlib.import_module("tasks.stages").STEPS[name]
+
+
+def work_item(config_path: str, overrides: dict[str, Any], step_name: str, item: Item) -> _Outcome:
+    """Work on one item; an error becomes part of the outcome, so that the build goes on."""
+    try:
+        made = step_by_name(step_name).make(open_workspace(config_path, overrides), item)
+    except ConfigError:
+        raise
+    except TrigpointError as error:
+        return _Outcome(item, None, str(error), True)
+    except Exception as error:  # anything else is a fault of ours, and still only this item's
+        where = traceback.extract_tb(error.__traceback__)[-1]
+        return _Outcome(item, None, f"{type(error).__name__}: {error} ({Path(where.filename).name}:{where.lineno})", False)
+    return _Outcome(item, made, "", True)
+
+
+class _Pool:
+    """The worker processes of this process: started when first needed, kept from chunk to chunk."""
+
+    def __init__(self) -> None:
+        self._executor: ProcessPoolExecutor | None = None
+        self._workers = 0
+        self._lock = RLock()
+
+    def get(self, workers: int) -> ProcessPoolExecutor:
+        with self._lock:
+            if self._executor is None or self._workers != workers:
+                self.close()
+                # spawn: Prefect's threads and GDAL do not survive a fork
+                self._executor, self._workers = ProcessPoolExecutor(workers, mp_context=get_context("spawn")), workers
+            return self._executor
+
+    def close(self) -> None:
+        with self._lock:
+            if self._executor is not None:
+                self._executor.shutdown(wait=True, cancel_futures=True)
+                self._executor = None
+
+
+_POOL = _Pool()
+
+
+def close_pool() -> None:
+    """End the worker processes, if any were started."""
+    _POOL.close()
+
+
+def _outcomes(workspace: Workspace, step: Step, items: list[Item]) -> list[_Outcome]:
+    arguments = (str(workspace.config_path), workspace.overrides, step.name)
+    workers = workspace.config.run.workers
+    if workers == 1 or not step.is_parallel or len(items) == 1:
+        return [work_item(*arguments, item) for item in items]
+    futures = [_POOL.get(workers).submit(work_item, *arguments, item) for item in items]
+    outcomes: list[_Outcome] = []
+    for item, future in zip(items, futures, strict=True):
+        try:
+            outcomes.append(future.result())
+        except BrokenExecutor:
+            outcomes.append(_Outcome(item, None, "the worker process died", False))
+    if any(outcome.error == "the worker process died" for outcome in outcomes):
+        close_pool()
+        outcomes = [_alone(arguments, outcome) for outcome in outcomes]
+    return outcomes
+
+
+def _alone(arguments: tuple[str, dict[str, Any], str], outcome: _Outcome) -> _Outcome:
+    """Work again, in a process of its own, on an item that was in a pool when one of its processes died."""
+    if outcome.error != "the worker process died":
+        return outcome
+    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
+        try:
+            return pool.submit(work_item, *arguments, outcome.item).result()
+        except BrokenExecutor:
+            return outcome._replace(error="the worker process died on this item (out of memory, or a crash in a library)")
+
+
+def work_chunk(workspace: Workspace, step: Step, items: list[Item]) -> list[ItemResult]:
+    """Work on the items of a chunk, write their tables as one shard per table, and return their results."""
+    outcomes = _outcomes(workspace, step, items)
+    shards: dict[str, list[pa.Table]] = {}
+    for outcome in outcomes:
+        for name, table in (outcome.made.tables if outcome.made else {}).items():
+            tagged = table.append_column("item_id", pa.array([outcome.item.item_id] * table.num_rows, pa.string()))
+            shards.setdefault(name, []).append(tagged)
+    refs = {name: workspace.store.put_table(pa.concat_tables(parts).combine_chunks()) for name, parts in sorted(shards.items())}
+    return [_result(workspace, step, outcome, refs) for outcome in outcomes]
+
+
+def _result(workspace: Workspace, step: Step, outcome: _Outcome, shards: dict[str, ArtefactRef]) -> ItemResult:
+    key = item_key(workspace, step, outcome.item)
+    if outcome.made is None:
+        drop = Drop(
+            stage=step.stage,
+            scope_id=outcome.item.item_id,
+            item_id=outcome.item.item_id,
+            reason_code="failed" if outcome.is_ours else "crashed",
+            detail=outcome.error,
+            remedy="mend the cause, then `trigpoint retry`",
+            is_quarantined=True,
+        )
+        return ItemResult(
+            stage=step.stage, item_id=outcome.item.item_id, item_key=key, status="quarantined", content_sha256=digest_json(outcome.error),
+            drops=(drop,),
+        )
+    made = outcome.made
+    content = digest_json(
+        [{name: table_digest(table) for name, table in made.tables.items()}, {name: ref.sha256 for name, ref in made.files.items()}]
+    )
+    return ItemResult(
+        stage=step.stage,
+        item_id=outcome.item.item_id,
+        item_key=key,
+        status="done",
+        content_sha256=content,
+        tables={name: shards[name] for name in sorted(made.tables)},
+        files=dict(sorted(made.files.items())),
+        drops=tuple(made.drops),
+        n_in=made.n_in,
+        n_out=made.n_out,
+    )
+
+
+def run_chunks(
+    workspace: Workspace, step: Step, chunks: list[list[Item]], record: Callable[[list[ItemResult]], None]
+) -> None:
+    """Work on chunks one after the other in this process (its workers share each chunk)."""
+    for items in chunks:
+        record(work_chunk(workspace, step, items))
+
+
+# tables of results
+
+
+def table_digest(table: pa.Table) -> str:
+    """Digest of a table's content, independent of how it is chunked."""
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema) as writer:
+        writer.write_table(table.combine_chunks())
+    return digest_bytes(sink.getvalue().to_pybytes())
+
+
+@lru_cache(maxsize=8)
+def _shard(store: ArtefactStore, ref: ArtefactRef) -> pa.Table:
+    return store.get_table(ref)
+
+
+def item_table(workspace: Workspace, result: ItemResult, name: str) -> pa.Table:
+    """Return one item's rows of a table."""
+    shard = _shard(workspace.store, result.tables[name])
+    chosen = shard.filter(pa.compute.equal(shard.column("item_id"), result.item_id))
+    return chosen.drop_columns(["item_id"]).combine_chunks()
+
+
+def stacked_table(store: ArtefactStore, results: Sequence[ItemResult], name: str) -> pa.Table | None:
+    """Stack the rows of all results, in their order, with the key of each in `item_key`; None when none has the table."""
+    parts: list[pa.Table] = []
+    for result in results:
+        if name in result.tables:
+            shard = _shard(store, result.tables[name])
+            rows = shard.filter(pa.compute.equal(shard.column("item_id"), result.item_id)).drop_columns(["item_id"])
+            parts.append(rows.append_column("item_key", pa.array([result.item_key] * rows.num_rows, pa.string())))
+    return pa.concat_tables(parts) if parts else None
+
+
+def all_rows(workspace: Workspace, results: Sequence[ItemResult], name: str) -> pa.Table | None:
+    """Stack the rows of all results without their keys."""
+    stacked = stacked_table(workspace.store, results, name)
+    return stacked.drop_columns(["item_key"]).combine_chunks() if stacked is not None else None

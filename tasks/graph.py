@@ -1,0 +1,123 @@
+"""graph: measure every relation of every pair of one scene."""
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import shapely
+
+from tasks.boxes import read_masks
+from tasks.engine import Done, Item, Made, item_table
+from tasks.scenes import collected_scenes, open_scene, results_by_item, scene_payload
+from tasks.workspace import Workspace
+from trigpoint.boxes.measure import plane_mask
+from trigpoint.errors import InputError
+from trigpoint.records.stage import Drop, ItemResult
+from trigpoint.records.tables import DISTANCE_SCHEMA
+from trigpoint.scene_graph.build import SceneMasks, build_graph, outlines_to_ground
+from trigpoint.scene_graph.graph import EDGE_SCHEMA, Nodes, SceneGraph, algebra_violations
+
+
+def plan(workspace: Workspace, done: Done) -> list[Item]:
+    """One item per measured scene."""
+    annotated, boxes = results_by_item(done, "annotate"), results_by_item(done, "boxes")
+    items: list[Item] = []
+    for entry in collected_scenes(workspace, done):
+        scene_id = entry.scene.scene_id
+        if scene_id in annotated and scene_id in boxes:
+            items.append(
+                Item(
+                    item_id=scene_id,
+                    inputs=(entry.image.sha256, annotated[scene_id].content_sha256, boxes[scene_id].content_sha256),
+                    payload={**scene_payload(entry), "annotate": annotated[scene_id].to_json(), "boxes": boxes[scene_id].to_json()},
+                )
+            )
+    return items
+
+
+def nodes_from_rows(rows: list[dict[str, Any]]) -> Nodes:
+    """Make graph nodes of rows of `INSTANCE_SCHEMA`, in their order."""
+
+    def numbers(key: str) -> np.ndarray:
+        return np.array([row[key] for row in rows], dtype=np.float64)
+
+    return Nodes(
+        instance_ids=tuple(row["instance_id"] for row in rows),
+        categories=tuple(tuple(row["category"]) for row in rows),
+        countable=np.array([row["countable"] for row in rows], dtype=bool),
+        cut=np.array([row["cut"] for row in rows], dtype=bool),
+        area_m2=numbers("area_m2"),
+        area_px=numbers("area_px"),
+        perimeter_m=numbers("perimeter_m"),
+        length_m=numbers("length_m"),
+        centroid_m=np.column_stack([numbers("centroid_x_m"), numbers("centroid_y_m")]),
+    )
+
+
+def make(workspace: Workspace, item: Item) -> Made:
+    """Build the scene graph and check its algebra."""
+    scene, frame, valid = open_scene(workspace, item.payload)
+    rules = workspace.config.rules
+    boxes = ItemResult.model_validate(item.payload["boxes"])
+    rows = item_table(workspace, boxes, "instance").to_pylist()
+    if scene.frame.scale_spread > rules.max_scale_spread:
+        why = f"the scale varies by {scene.frame.scale_spread:.2%} over the scene, more than {rules.max_scale_spread:.2%}"
+        drop = Drop(
+            stage="graph", scope_id=scene.scene_id, item_id=scene.scene_id, reason_code="scale_varies", detail=why, remedy="cut smaller scenes"
+        )
+        return Made({"relation": EDGE_SCHEMA.empty_table(), "distance": DISTANCE_SCHEMA.empty_table()}, drops=[drop], n_in=len(rows))
+    labels, planes = read_masks(workspace, ItemResult.model_validate(item.payload["annotate"]))
+    outlines = shapely.from_wkb(item_table(workspace, boxes, "outline").column("outline").to_numpy(zero_copy_only=False))
+    masks = SceneMasks(
+        labels=labels,
+        label_of_node=np.array([row["label"] or 0 for row in rows], dtype=np.int64),
+        planes={k: plane_mask(planes, row["plane"]) for k, row in enumerate(rows) if row["plane"] is not None},
+    )
+    graph = build_graph(
+        scene.scene_id,
+        nodes_from_rows(rows),
+        outlines_to_ground(outlines, frame),
+        masks,
+        frame,
+        scene.shorter_side_m,
+        int(np.count_nonzero(valid)),
+        rules,
+    )
+    violations = algebra_violations(graph)
+    if violations:
+        raise InputError(f"scene {scene.scene_id!r}: the graph breaks its own algebra ({len(violations)}): {violations[0]}")
+    n = len(rows)
+    distance = {
+        "scene_id": [scene.scene_id],
+        "instance_ids": [list(graph.nodes.instance_ids)],
+        "upper_m": [graph.distance_m[np.triu_indices(n, 1)].tolist()],
+        "valid_px": [graph.valid_px],
+    }
+    edges = graph.to_edges()
+    return Made(
+        {"relation": edges, "distance": pa.table(distance, schema=DISTANCE_SCHEMA)}, n_in=n * (n - 1), n_out=edges.num_rows
+    )
+
+
+def load_graph(workspace: Workspace, scene: dict[str, Any], rows: list[dict[str, Any]], result: ItemResult) -> SceneGraph | None:
+    """Rebuild the graph that the resolver needs from its stored tables; None for a scene without one."""
+    from trigpoint.records.scene import Scene
+    from trigpoint.scene_graph.graph import verdicts_from_edges
+
+    distance = item_table(workspace, result, "distance")
+    if distance.num_rows == 0:
+        return None
+    record = Scene.model_validate(scene)
+    n = len(rows)
+    upper = np.zeros((n, n))
+    upper[np.triu_indices(n, 1)] = distance.column("upper_m")[0].values.to_numpy()
+    nodes = nodes_from_rows(rows)
+    return SceneGraph(
+        scene_id=record.scene_id,
+        nodes=nodes,
+        gsd_m=record.frame.gsd_m,
+        convergence_deg=record.frame.convergence_deg,
+        valid_px=distance.column("valid_px")[0].as_py(),
+        verdicts=verdicts_from_edges(item_table(workspace, result, "relation"), nodes.instance_ids, workspace.config.rules.relations),
+        distance_m=upper + upper.T,
+    )

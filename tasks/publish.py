@@ -1,0 +1,253 @@
+"""publish: everything approved → a staging folder; audit: the folder → findings, then renamed into place."""
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from tasks.engine import Done, Item, Made, all_rows, item_table
+from tasks.scenes import collected_scenes, results_by_item
+from tasks.workspace import Workspace
+from trigpoint.audit import audit_release
+from trigpoint.errors import ArtefactError, InputError
+from trigpoint.identity import digest_bytes, digest_file, digest_json
+from trigpoint.records.scene import Scene
+from trigpoint.records.stage import ArtefactRef, Drop, ItemResult
+from trigpoint.records.tables import INSTANCE_SCHEMA, SCENE_SCHEMA
+from trigpoint.release.writer import ReleaseContent, write_json, write_release
+from trigpoint.scene_graph.graph import EDGE_SCHEMA
+
+
+def plan(workspace: Workspace, done: Done) -> list[Item]:
+    """One item: every result of every stage before."""
+    annotated, boxes, graphs = (results_by_item(done, step) for step in ("annotate", "boxes", "graph"))
+    scenes = [
+        {
+            "scene": entry.scene.to_json(),
+            "image": entry.image.to_json(),
+            "annotate": annotated[entry.scene.scene_id].to_json(),
+            "boxes": boxes[entry.scene.scene_id].to_json(),
+            "graph": graphs[entry.scene.scene_id].to_json(),
+        }
+        for entry in collected_scenes(workspace, done)
+        if entry.scene.scene_id in graphs
+    ]
+    steps = ("collect", "annotate", "boxes", "graph", "candidates", "selection", "split")
+    inputs = [f"{step}:{result.item_id}:{result.content_sha256}" for step in steps for result in done[step]]
+    drops = [drop.to_json() for step in steps for result in done[step] for drop in result.drops]
+    payload = {
+        "scenes": scenes,
+        "collect": [result.to_json() for result in done["collect"]],
+        "selection": [result.to_json() for result in done["selection"]],
+        "split": [result.to_json() for result in done["split"]],
+        "drops": drops,
+    }
+    return [Item(item_id="all", inputs=(*inputs, digest_json(drops)), payload=payload)]
+
+
+def staging_folder(workspace: Workspace) -> Path:
+    """Where a release is written before it is audited."""
+    return workspace.work / "staging"
+
+
+def make(workspace: Workspace, item: Item) -> Made:
+    """Write the release into the staging folder."""
+    folder = staging_folder(workspace)
+    if folder.exists():
+        shutil.rmtree(folder)
+    content = gather_content(workspace, item.payload)
+    if content.scenes.num_rows == 0:
+        raise InputError("the release has no scene: every one was dropped or quarantined; see `trigpoint runs` for the reasons")
+    manifest = write_release(folder, content)
+    text = (folder / "manifest.json").read_bytes()
+    return Made(
+        {"release": pa.table({"manifest_sha256": [digest_bytes(text)]})},
+        {"manifest": workspace.store.put_bytes(text, ".json")},
+        n_in=len(item.payload["scenes"]),
+        n_out=len(manifest["files"]),
+    )
+
+
+def gather_content(workspace: Workspace, payload: dict[str, Any]) -> ReleaseContent:
+    """Read everything of a release from the store."""
+    config = workspace.config
+    results = {
+        name: [ItemResult.model_validate(entry[name]) for entry in payload["scenes"]] for name in ("annotate", "boxes", "graph")
+    }
+    scene_ids = [entry["scene"]["scene_id"] for entry in payload["scenes"]]
+    rasters: dict[str, Path] = {}
+    has_regions: set[str] = set()
+    for entry, annotated in zip(payload["scenes"], results["annotate"], strict=True):
+        scene = Scene.model_validate(entry["scene"])
+        name = f"{scene.scene_id}.tif"
+        rasters[f"scenes/{name}"] = workspace.store.local_path(ArtefactRef.model_validate(entry["image"]))
+        rasters[f"masks/{name}"] = workspace.store.local_path(annotated.files["labels"])
+        if "planes" in annotated.files:
+            rasters[f"regions/{name}"] = workspace.store.local_path(annotated.files["planes"])
+            has_regions.add(scene.scene_id)
+    selection = ItemResult.model_validate(payload["selection"][0])
+    splits = item_table(workspace, ItemResult.model_validate(payload["split"][0]), "split")
+    return ReleaseContent(
+        identity={"name": config.name, "version": config.version, "title": config.title, "description": config.description},
+        config_sha256=config.sha256(),
+        rules=config.rules,
+        scenes=_scene_table(workspace, payload, scene_ids, has_regions),
+        instances=_instance_table(workspace, results["boxes"]),
+        relations=all_rows(workspace, results["graph"], "relation") or EDGE_SCHEMA.empty_table(),
+        queries=_queries(workspace, selection),
+        splits={row["protocol"]: json.loads(row["document"]) for row in splits.to_pylist()},
+        rasters=rasters,
+        taxonomy=workspace.taxonomy,
+        taxonomy_file=config.taxonomy,
+        prompts=[],
+        licences=licences(workspace),
+        review={"policy": config.review.policy, "note": config.review.note},
+        unknown_is_other=dict(config.unknown_is_other),
+        drops=[Drop.model_validate(value) for value in payload["drops"]],
+        notes=item_table(workspace, selection, "note").column("text").to_pylist(),
+    )
+
+
+def _scene_table(workspace: Workspace, payload: dict[str, Any], scene_ids: list[str], has_regions: set[str]) -> pa.Table:
+    table = all_rows(workspace, [ItemResult.model_validate(value) for value in payload["collect"]], "scene")
+    rows = {row["scene_id"]: row for row in (table.to_pylist() if table is not None else [])}
+    for scene_id in has_regions:
+        rows[scene_id]["region_path"] = f"regions/{scene_id}.tif"
+    return pa.Table.from_pylist([rows[scene_id] for scene_id in sorted(scene_ids)], schema=SCENE_SCHEMA)
+
+
+def _instance_table(workspace: Workspace, boxes: list[ItemResult]) -> pa.Table:
+    table = all_rows(workspace, boxes, "instance")
+    if table is None:
+        return INSTANCE_SCHEMA.empty_table()
+    order = [("scene_id", "ascending"), ("countable", "descending"), ("label", "ascending"), ("plane", "ascending")]
+    return table.sort_by(order).combine_chunks()
+
+
+def _queries(workspace: Workspace, selection: ItemResult) -> list[dict[str, Any]]:
+    sentences: dict[str, list[str]] = {}
+    for row in item_table(workspace, selection, "sentence").sort_by("position").to_pylist():
+        sentences.setdefault(row["query_id"], []).append(row["text"])
+    rows = item_table(workspace, selection, "program").sort_by([("scene_id", "ascending"), ("query_id", "ascending")]).to_pylist()
+    return [
+        {
+            **row,
+            "program": json.loads(row["program"]),
+            "sentences": sentences[row["query_id"]],
+            "form": "program",
+            "polarity": "positive" if row["answerable"] else "negative",
+            "annotation_id": None,
+        }
+        for row in rows
+    ]
+
+
+def licences(workspace: Workspace) -> list[dict[str, str | None]]:
+    """Return one row per source, layer and licence."""
+    rows: dict[tuple[str, str, str, str], dict[str, str | None]] = {}
+    for source in workspace.config.sources:
+        parts = [("pixels", source.imagery), *(("annotations", part) for part in (*source.pois, *source.footprints, *source.annotations))]
+        for layer, part in parts:
+            rows[source.name, layer, part.licence, part.attribution] = {
+                "source": source.name,
+                "layer": layer,
+                "licence": part.licence,
+                "attribution": part.attribution,
+                "url": part.url,
+            }
+    return [rows[key] for key in sorted(rows)]
+
+
+# audit, and into place
+
+
+def plan_audit(workspace: Workspace, done: Done) -> list[Item]:
+    """One item: the manifest of the release that was written."""
+    result = done["publish"][0]
+    return [Item(item_id="all", inputs=(result.content_sha256,), payload={"manifest": result.files["manifest"].to_json()})]
+
+
+def make_audit(workspace: Workspace, item: Item) -> Made:
+    """Audit the staged (or published) release; rename it into place, or keep it as rejected with its findings."""
+    manifest = ArtefactRef.model_validate(item.payload["manifest"])
+    folder = _folder_with(workspace, manifest.sha256)
+    if folder is None:
+        raise ArtefactError(f"no folder holds the release of manifest {manifest.sha256[:12]}; run `trigpoint build` again")
+    report = audit_release(folder).to_json()
+    write_json(folder / "audit.json", report)
+    output = workspace.config.run.output
+    target = output if not report["findings"] else rejected_folder(output)
+    if folder != target:
+        _replace(folder, target)
+    text = (target / "audit.json").read_bytes()
+    return Made(
+        {"finding": pa.table({"text": pa.array([json.dumps(f, sort_keys=True) for f in report["findings"]], pa.string())})},
+        {"audit": workspace.store.put_bytes(text, ".json")},
+        n_in=sum(report["checks"].values()) if isinstance(report["checks"], dict) else len(report["checks"]),
+        n_out=len(report["findings"]),
+    )
+
+
+def rejected_folder(output: Path) -> Path:
+    """Where a release with findings is kept."""
+    return output.with_name(output.name + ".rejected")
+
+
+def _replace(folder: Path, target: Path) -> None:
+    """Rename a folder into place; an older release there is replaced, anything else is left alone with an error."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    if target.exists():
+        is_ours = target.is_dir() and ((target / "manifest.json").is_file() or not any(target.iterdir()))
+        if not is_ours:
+            raise InputError(f"{target} exists and is no release (it has no manifest.json); move it away or change run.output")
+        old = target.with_name(target.name + ".old")
+        if old.exists():
+            shutil.rmtree(old)
+        target.rename(old)
+        folder.rename(target)
+        shutil.rmtree(old)
+    else:
+        folder.rename(target)
+
+
+def _folder_with(workspace: Workspace, manifest_sha256: str) -> Path | None:
+    """The folder whose files are exactly those of a manifest: staging, output or rejected."""
+    output = workspace.config.run.output
+    for folder in (staging_folder(workspace), output, rejected_folder(output)):
+        if _why_not_whole(folder, manifest_sha256) is None:
+            return folder
+    return None
+
+
+def _why_not_whole(folder: Path, manifest_sha256: str) -> str | None:
+    """Say why a folder is not the whole release of a manifest, or None."""
+    path = folder / "manifest.json"
+    if not path.is_file():
+        return f"{folder.name} is not there"
+    if digest_file(path) != manifest_sha256:
+        return f"{folder.name}/manifest.json is of another release"
+    for row in json.loads(path.read_text(encoding="utf-8"))["files"]:
+        file = folder / row["path"]
+        if not file.is_file() or file.stat().st_size != row["bytes"] or digest_file(file) != row["sha256"]:
+            return f"{folder.name}/{row['path']} is missing or changed"
+    return None
+
+
+def why_unpublished(workspace: Workspace, result: ItemResult) -> str | None:
+    """Say why a known publish result must be made again: no folder holds it whole."""
+    if _folder_with(workspace, result.files["manifest"].sha256) is not None:
+        return None
+    return _why_not_whole(workspace.config.run.output, result.files["manifest"].sha256)
+
+
+def why_unaudited(workspace: Workspace, result: ItemResult) -> str | None:
+    """Say why a known audit must be made again: its folder is not in place with that audit.json."""
+    output = workspace.config.run.output
+    for folder in (output, rejected_folder(output)):
+        path = folder / "audit.json"
+        if path.is_file() and digest_file(path) == result.files["audit"].sha256:
+            manifest_sha256 = json.loads(path.read_text(encoding="utf-8"))["manifest_sha256"]
+            return _why_not_whole(folder, manifest_sha256)
+    return "the release is not in place"

@@ -1,0 +1,130 @@
+"""The stages in order, as steps. Everything that is run, planned or listed comes from here."""
+
+from pathlib import Path
+
+from tasks import annotate, boxes, collect, graph, publish, query, split
+from tasks.engine import Step
+from tasks.workspace import Workspace
+from trigpoint.records.stage import StageName
+
+_GEOMETRY = ("numpy", "shapely", "pyproj", "pyarrow", "rasterio")
+
+
+def _taxonomy(workspace: Workspace) -> list[Path]:
+    return [workspace.config.taxonomy]
+
+
+_ALL: tuple[Step, ...] = (
+    Step(
+        name="collect",
+        stage="collect",
+        module="tasks.collect",
+        plan=collect.plan,
+        make=collect.make,
+        settings=lambda w: {"seed": w.config.seed},
+        data_files=_taxonomy,
+        libraries=(*_GEOMETRY, "osmium", "pyogrio", "geopandas"),
+        catalogue_tables=("poi", "scene"),
+    ),
+    Step(
+        name="annotate",
+        stage="annotate",
+        module="tasks.annotate",
+        plan=annotate.plan,
+        make=annotate.make,
+        settings=lambda w: w.config.rules.model_dump(mode="json", include={"min_instance_px", "min_drawn_instance_px"}),
+        data_files=_taxonomy,
+        libraries=(*_GEOMETRY, "pyogrio", "geopandas"),
+    ),
+    Step(
+        name="boxes",
+        stage="boxes",
+        module="tasks.boxes",
+        plan=boxes.plan,
+        make=boxes.make,
+        settings=lambda w: w.config.rules.model_dump(mode="json", include={"outline"}),
+        libraries=(*_GEOMETRY, "pycocotools"),
+        catalogue_tables=("instance",),
+    ),
+    Step(
+        name="graph",
+        stage="graph",
+        module="tasks.graph",
+        plan=graph.plan,
+        make=graph.make,
+        settings=lambda w: w.config.rules.to_json(),
+        libraries=(*_GEOMETRY, "scipy"),
+        catalogue_tables=("relation",),
+    ),
+    Step(
+        name="candidates",
+        stage="query",
+        module="tasks.query",
+        plan=query.plan_candidates,
+        make=query.make_candidates,
+        settings=lambda w: {
+            "rules": w.config.rules.to_json(),
+            "seed": w.config.seed,
+            "unknown_is_other": sorted(w.config.unknown_is_other),
+            "category_absent": w.config.query.category_absent_per_scene,
+        },
+        data_files=_taxonomy,
+        libraries=_GEOMETRY,
+    ),
+    Step(
+        name="selection",
+        stage="query",
+        module="tasks.query",
+        plan=query.plan_selection,
+        make=query.make_selection,
+        settings=lambda w: {"query": w.config.query.model_dump(mode="json"), "share": w.config.rules.unanswerable_share},
+        data_files=_taxonomy,
+        libraries=("pyarrow",),
+        catalogue_tables=("program", "sentence"),
+        is_parallel=False,
+    ),
+    Step(
+        name="split",
+        stage="split",
+        module="tasks.split",
+        plan=split.plan,
+        make=split.make,
+        settings=lambda w: {"split": w.config.split.model_dump(mode="json"), "seed": w.config.seed},
+        libraries=("shapely", "pyproj", "pyarrow"),
+        is_parallel=False,
+    ),
+    Step(
+        name="publish",
+        stage="publish",
+        module="tasks.publish",
+        plan=publish.plan,
+        make=publish.make,
+        settings=lambda w: w.config.without_places(),
+        data_files=lambda w: [w.config.taxonomy, Path(publish.__file__).parents[1] / "trigpoint" / "release" / "card.md.j2"],
+        libraries=(*_GEOMETRY, "pillow", "pystac", "pycocotools", "jinja2"),
+        is_parallel=False,
+        why_stale=publish.why_unpublished,
+    ),
+    Step(
+        name="audit",
+        stage="audit",
+        module="trigpoint.audit",
+        plan=publish.plan_audit,
+        make=publish.make_audit,
+        settings=lambda _: {},
+        libraries=(*_GEOMETRY, "scipy", "pycocotools"),
+        is_parallel=False,
+        why_stale=publish.why_unaudited,
+    ),
+)
+
+STEPS: dict[str, Step] = {step.name: step for step in _ALL}
+"""Step by name, in the order in which they run."""
+
+STAGES: tuple[StageName, ...] = tuple(dict.fromkeys(step.stage for step in _ALL))
+"""Stages in the order in which they run."""
+
+
+def steps_of(stage: StageName) -> list[Step]:
+    """Return the steps of a stage, in order."""
+    return [step for step in _ALL if step.stage == stage]

@@ -1,0 +1,84 @@
+"""Where a build works: configuration, artefact store, catalogue, taxonomy. Opened by path, so that other processes can."""
+
+from functools import cached_property, lru_cache
+from pathlib import Path
+from typing import Any
+
+from storage.artefacts import ArtefactStore
+from storage.digests import source_digest
+from trigpoint.categories import Taxonomy, load_taxonomy
+from trigpoint.config import ReleaseConfig, check_files, load_config
+from trigpoint.errors import ConfigError
+
+
+class Workspace:
+    """One release being built.
+
+    Attributes:
+        config_path: The YAML file.
+        config: What it says, with `overrides` of the `run` block applied.
+    """
+
+    def __init__(self, config_path: Path, overrides: dict[str, Any] | None = None) -> None:
+        self.config_path = config_path
+        config = load_config(config_path)
+        run = config.run.model_copy(update={k: v for k, v in (overrides or {}).items() if v is not None})
+        self.overrides = dict(overrides or {})
+        self.config: ReleaseConfig = config.model_copy(update={"run": run})
+
+    def check(self) -> None:
+        """Check everything that can be checked before any work.
+
+        Raises:
+            ConfigError: an input file is missing, or the configuration names a category or axis that the taxonomy lacks.
+            TaxonomyError: the taxonomy cannot be used.
+        """
+        missing = check_files(self.config)
+        if missing:
+            raise ConfigError(f"configuration {self.config_path}: {len(missing)} input file(s) are missing:\n  " + "\n  ".join(missing))
+        taxonomy = self.taxonomy
+        axes = {axis.id for axis in taxonomy.axes}
+        for axis in self.config.unknown_is_other:
+            if axis not in axes:
+                raise ConfigError(f"unknown_is_other: axis {axis!r} is not one of {sorted(axes)} in {self.config.taxonomy.name}")
+        for source in self.config.sources:
+            if source.scenes.around_pois is not None:
+                for category in source.scenes.around_pois.categories:
+                    taxonomy.get(category)
+
+    @property
+    def work(self) -> Path:
+        """Folder of intermediate state."""
+        return self.config.run.work
+
+    @cached_property
+    def store(self) -> ArtefactStore:
+        """The artefact store."""
+        return ArtefactStore(self.config.run.store or self.work / "store")
+
+    @cached_property
+    def catalogue(self) -> Any:
+        """The catalogue; only the flow's own process writes to it."""
+        from storage.catalogue import Catalogue
+
+        self.work.mkdir(parents=True, exist_ok=True)
+        return Catalogue(self.work / "catalogue.duckdb", wait_s=self.config.run.catalogue_wait_s)
+
+    @cached_property
+    def taxonomy(self) -> Taxonomy:
+        """The taxonomy of the release."""
+        return load_taxonomy(self.config.taxonomy)
+
+    def digest(self, path: Path) -> str:
+        """SHA-256 of an input file, remembered by path, size and time of change."""
+        return source_digest(path, self.work / "source_digests.json")
+
+
+@lru_cache(maxsize=4)
+def _opened(config_path: str, overrides: tuple[tuple[str, Any], ...]) -> Workspace:
+    return Workspace(Path(config_path), dict(overrides))
+
+
+def open_workspace(config_path: Path | str, overrides: dict[str, Any] | None = None) -> Workspace:
+    """Open a workspace, once per process and configuration."""
+    return _opened(str(config_path), tuple(sorted((overrides or {}).items())))

@@ -1,0 +1,111 @@
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pyproj import Geod
+
+from trigpoint.errors import CrsMismatchError, InputError
+from trigpoint.geometry.frames import SceneFrame, azimuth_deg, fit_frame, invert_affine, utm_crs, wind_name
+
+GEOD = Geod(ellps="WGS84")
+BANEPA = (0.14929107086948487, 0.0, 9520026.5, 0.0, -0.14929107086948487, 3203431.0)
+
+
+def frame_of(crs: str, transform: tuple[float, ...], width: int, height: int) -> SceneFrame:
+    return SceneFrame(crs, transform, fit_frame(crs, transform, width, height))  # type: ignore[arg-type]
+
+
+def test_web_mercator_pixel_is_its_true_ground_size() -> None:
+    frame = frame_of("EPSG:3857", BANEPA, 2048, 2048)
+    ends = frame.lonlat_from_image(np.array([[0.0, 1024.0], [2048.0, 1024.0]]))
+    geodesic_m = GEOD.inv(*ends[0], *ends[1])[2]
+
+    assert frame.record.metric_crs == "EPSG:32645"
+    assert frame.record.gsd_m == pytest.approx(geodesic_m / 2048, rel=3e-3)
+    assert 0.131 < frame.record.gsd_m < 0.133
+
+
+def test_ground_distances_are_geodesic_to_a_ten_thousandth() -> None:
+    frame = frame_of("EPSG:3857", BANEPA, 2048, 2048)
+    points = np.array([[10.0, 20.0], [2000.0, 1900.0]])
+    ground, lonlat = frame.ground_from_image(points), frame.lonlat_from_image(points)
+
+    assert np.hypot(*(ground[1] - ground[0])) == pytest.approx(GEOD.inv(*lonlat[0], *lonlat[1])[2], rel=1e-4)
+
+
+def test_true_azimuth_is_the_geodesic_one() -> None:
+    transform = (1.0, 0.0, 300000.0, 0.0, -1.0, 7770000.0)
+    frame = frame_of("EPSG:32633", transform, 1000, 1000)
+    points = np.array([[200.0, 800.0], [600.0, 100.0]])
+    ground, lonlat = frame.ground_from_image(points), frame.lonlat_from_image(points)
+
+    azimuth = (azimuth_deg(ground[1:] - ground[:1]) + frame.convergence_at(ground[:1]))[0] % 360
+
+    assert azimuth == pytest.approx(GEOD.inv(*lonlat[0], *lonlat[1])[0] % 360, abs=0.01)
+
+
+@pytest.mark.parametrize(
+    ("crs", "transform", "expected"),
+    [
+        ("EPSG:32645", (0.2, 0, 354000, 0, -0.2, 3057000), "EPSG:32645"),
+        ("EPSG:3857", BANEPA, "EPSG:32645"),
+        ("EPSG:4326", (1e-6, 0, 85.5, 0, -1e-6, 27.6), "EPSG:32645"),
+        ("EPSG:2263", (2, 0, 980000, 0, -2, 200600), "EPSG:32618"),
+        ("EPSG:32633", (1, 0, 1_800_000, 0, -1, 5_500_000), "EPSG:32636"),
+        ("EPSG:3031", (10, 0, 0, 0, -10, 0), "EPSG:5042"),
+    ],
+    ids=["own utm", "web mercator", "degrees", "feet", "far-off zone", "pole"],
+)
+def test_metric_frame_is_chosen_by_the_rule(crs: str, transform: tuple[float, ...], expected: str) -> None:
+    assert fit_frame(crs, transform, 100, 100).metric_crs == expected  # type: ignore[arg-type]
+
+
+def test_zones_wrap_at_the_antimeridian() -> None:
+    assert [utm_crs(lon, -17.0) for lon in (-180.0, 179.99, 180.0)] == ["EPSG:32701", "EPSG:32760", "EPSG:32701"]
+
+
+def test_rasters_of_other_bodies_are_refused() -> None:
+    mars = "+proj=eqc +a=3396190 +b=3376200 +units=m"
+
+    with pytest.raises(CrsMismatchError, match="other bodies"):
+        fit_frame(mars, (1, 0, 0, 0, -1, 0), 10, 10)
+
+
+def test_singular_transform_is_refused() -> None:
+    with pytest.raises(InputError, match="singular"):
+        invert_affine((1.0, 2.0, 0.0, 2.0, 4.0, 0.0))
+
+
+@given(
+    angle=st.floats(-180, 180),
+    sx=st.floats(0.05, 20),
+    sy=st.floats(0.05, 20),
+    flip=st.sampled_from([-1, 1]),
+    col=st.floats(-500, 4000),
+    row=st.floats(-500, 4000),
+)
+def test_pixel_to_crs_and_back_is_exact_on_rotated_flipped_and_stretched_grids(
+    angle: float, sx: float, sy: float, flip: int, col: float, row: float
+) -> None:
+    cos, sin = math.cos(math.radians(angle)), math.sin(math.radians(angle))
+    transform = (cos * sx, -sin * sy * flip, 512345.6, sin * sx, cos * sy * flip, 5_400_321.0)
+    frame = frame_of("EPSG:32633", transform, 512, 300)
+    point = np.array([[col, row]])
+
+    assert frame.image_from_crs(frame.crs_from_image(point)) == pytest.approx(point, abs=1e-6)
+    assert frame.image_from_ground(frame.ground_from_image(point)) == pytest.approx(point, abs=1e-5)
+
+
+@pytest.mark.parametrize(("azimuth", "name"), [(359, "north"), (1, "north"), (337.5, "north"), (22.5, "north-east"), (-45, "north-west"), (180, "south")])
+def test_winds_are_half_open_sectors(azimuth: float, name: str) -> None:
+    assert wind_name(azimuth) == name
+
+
+def test_shorter_side_is_that_of_the_valid_area() -> None:
+    frame = frame_of("EPSG:32645", (0.5, 0, 354000, 0, -0.5, 3057000), 100, 80)
+    valid = np.zeros((80, 100), dtype=bool)
+    valid[10:50, 5:95] = True
+
+    assert frame.shorter_side_m(valid) == pytest.approx(40 * 0.5, rel=1e-3)

@@ -1,0 +1,80 @@
+import numpy as np
+import pytest
+import shapely
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+
+from trigpoint.errors import InputError
+from trigpoint.geometry.outlines import measuring_outline, polygon_from_mask, polygons_from_labels
+from trigpoint.masks.rasterise import crop_mask, trim
+from trigpoint.masks.rle import decode_rle, encode_mask
+
+MASKS = arrays(bool, st.tuples(st.integers(1, 14), st.integers(1, 17)))
+
+
+def rasterised(polygon: shapely.Geometry, shape: tuple[int, int]) -> np.ndarray:
+    crop = crop_mask(polygon, *shape)
+    out = np.zeros(shape, dtype=bool)
+    out[crop.slices] = crop.mask
+    return out
+
+
+@given(MASKS.filter(lambda m: m.any()))
+def test_mask_polygon_and_rle_give_the_mask_back_bit_for_bit(mask: np.ndarray) -> None:
+    polygon = polygon_from_mask(mask)
+
+    assert shapely.is_valid(polygon)
+    assert polygon.area == mask.sum()
+    assert np.array_equal(rasterised(polygon, mask.shape), mask)
+    assert np.array_equal(decode_rle(encode_mask(mask), mask.shape), mask)
+
+
+@given(MASKS.filter(lambda m: m.any()))
+def test_measuring_outline_is_valid_close_and_keeps_holes_and_parts(mask: np.ndarray) -> None:
+    polygon = polygon_from_mask(mask)
+    outline = measuring_outline(polygon)
+
+    assert shapely.is_valid(outline)
+    assert shapely.hausdorff_distance(polygon.boundary, outline.boundary) <= 1.0 + 1e-9
+    assert shapely.get_num_geometries(outline) == shapely.get_num_geometries(polygon)
+    assert sum(shapely.get_num_interior_rings(shapely.get_parts(outline))) == sum(
+        shapely.get_num_interior_rings(shapely.get_parts(polygon))
+    )
+
+
+def test_measuring_outline_takes_the_staircase_out_of_a_perimeter() -> None:
+    rows, cols = np.mgrid[0:200, 0:200]
+    disc = (rows - 99.5) ** 2 + (cols - 99.5) ** 2 < 80**2
+    polygon = polygon_from_mask(disc)
+
+    assert polygon.length > 1.25 * 2 * np.pi * 80
+    assert measuring_outline(polygon).length == pytest.approx(2 * np.pi * 80, rel=0.03)
+
+
+def test_outline_does_not_depend_on_where_the_mask_lies() -> None:
+    mask = np.zeros((60, 60), dtype=bool)
+    mask[5:30, 4:9] = mask[25:30, 4:40] = True
+    moved = np.roll(mask, (17, 11), axis=(0, 1))
+
+    one, other = measuring_outline(polygon_from_mask(mask)), measuring_outline(polygon_from_mask(moved))
+
+    assert shapely.equals_exact(shapely.transform(one, lambda p: p + (11, 17)), other)
+
+
+def test_index_map_is_traced_value_by_value() -> None:
+    labels = np.array([[1, 1, 0], [2, 1, 0], [2, 0, 3]], dtype=np.uint16)
+
+    assert {k: p.area for k, p in polygons_from_labels(labels).items()} == {1: 3.0, 2: 2.0, 3: 1.0}
+
+
+def test_empty_mask_is_refused() -> None:
+    with pytest.raises(InputError, match="0 true pixels"):
+        polygon_from_mask(np.zeros((3, 4), dtype=bool))
+
+
+def test_trim_shrinks_to_the_true_pixels() -> None:
+    crop = crop_mask(shapely.box(3.4, 2.4, 7.6, 4.6), 20, 20)
+
+    assert trim(crop).mask.shape == (3, 5)
+    assert trim(crop).area_px == crop.area_px == 15

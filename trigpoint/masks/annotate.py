@@ -1,0 +1,188 @@
+"""From polygons of footprints and annotators to the masks of one scene."""
+
+from collections import Counter
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+import shapely
+from numpy.typing import NDArray
+
+from trigpoint.categories import Taxonomy
+from trigpoint.geometry.frames import SceneFrame, transformer
+from trigpoint.geometry.repair import repair_polygon
+from trigpoint.identity import digest_bytes, make_id
+from trigpoint.masks.ownership import Claim, decide_ownership
+from trigpoint.masks.rasterise import BoolArray, crop_mask
+from trigpoint.records.stage import Drop
+from trigpoint.rules import Rules
+
+MAX_PLANES = 32
+"""Bit planes that a uint32 raster holds."""
+
+
+class Proposal(NamedTuple):
+    """A polygon that says: here is a thing.
+
+    Attributes:
+        source_id: Where it comes from, such as `osm/way/123`.
+        geometry: Polygon or MultiPolygon in `crs` coordinates, as found (may be invalid).
+        crs: Its CRS.
+        categories: At most one taxonomy value per axis.
+        origin: `vector` for footprints, `annotator` for what a person drew on the picture.
+    """
+
+    source_id: str
+    geometry: shapely.Geometry
+    crs: str
+    categories: tuple[str, ...]
+    origin: Literal["vector", "annotator"]
+
+
+class Annotated(NamedTuple):
+    """The masks of a scene.
+
+    Attributes:
+        labels: (height, width) uint16 index map. planes: (height, width) uint32 bit planes.
+        n_planes: Number of planes used.
+        rows: One dict per instance, keys of `MASK_SCHEMA`.
+        drops: What did not become an instance, and why.
+        n_in: Proposals that meet the scene.
+    """
+
+    labels: NDArray[np.uint16]
+    planes: NDArray[np.uint32]
+    n_planes: int
+    rows: list[dict[str, Any]]
+    drops: list[Drop]
+    n_in: int
+
+
+class _Placed(NamedTuple):
+    instance_id: str
+    proposal: Proposal
+    polygon: shapely.Geometry
+    whole_area_m2: float
+
+
+def annotate_scene(
+    scene_id: str, proposals: list[Proposal], frame: SceneFrame, valid: BoolArray, taxonomy: Taxonomy, rules: Rules
+) -> Annotated:
+    """Rasterise proposals by the pixel-centre rule, decide ownership, and stack regions as bit planes.
+
+    Args:
+        scene_id: The scene.
+        proposals: In any order; those that do not meet the scene are left out silently.
+        frame: The scene's frame.
+        valid: (height, width) bool.
+        taxonomy: Says which categories are countable.
+        rules: Smallest sizes.
+    """
+    height, width = valid.shape
+    drops: list[Drop] = []
+    placed, n_in = _place(scene_id, proposals, frame, (width, height), drops)
+
+    claims: list[Claim] = []
+    regions: list[tuple[_Placed, BoolArray]] = []
+    for item in placed:
+        crop = crop_mask(item.polygon, height, width)
+        covered = int(np.count_nonzero(crop.mask & valid[crop.slices])) if crop.mask.size else 0
+        min_px = rules.min_drawn_instance_px if item.proposal.origin == "annotator" else rules.min_instance_px
+        if covered == 0:
+            why = "covers no valid pixel centre; it stays in the vector source"
+            drops.append(_drop(scene_id, item, "below_one_pixel", why, "use finer imagery or leave it out"))
+        elif covered < min_px:
+            why = f"covers {covered} pixels, fewer than {min_px}"
+            drops.append(_drop(scene_id, item, "below_min_pixels", why, "lower rules.min_instance_px or use finer imagery"))
+        elif taxonomy.get(item.proposal.categories[0]).countable:
+            claims.append(Claim(item.instance_id, item.whole_area_m2, crop, min_px))
+        else:
+            mask = np.zeros(valid.shape, dtype=bool)
+            mask[crop.slices] = crop.mask
+            regions.append((item, mask & valid))
+
+    ownership = decide_ownership(claims, valid)
+    by_id = {item.instance_id: item for item in placed}
+    for instance_id, owned in sorted(ownership.dropped.items()):
+        why = f"owns {owned} pixels once overlaps are decided"
+        drops.append(_drop(scene_id, by_id[instance_id], "below_min_pixels_owned", why, "separate the overlapping outlines"))
+    rows = [
+        _row(scene_id, by_id[instance_id], taxonomy, label, None, ownership.owned_px[instance_id], ownership.moved_px[instance_id])
+        for instance_id, label in sorted(ownership.label_of.items(), key=lambda pair: pair[1])
+    ]
+    regions.sort(key=lambda pair: pair[0].instance_id)
+    for item, mask in regions[MAX_PLANES:]:
+        why = f"the scene has {len(regions)} regions, more than {MAX_PLANES} planes; this one has {np.count_nonzero(mask)} pixels"
+        drops.append(_drop(scene_id, item, "too_many_regions", why, "cut smaller scenes"))
+    planes = np.zeros(valid.shape, dtype=np.uint32)
+    for plane, (item, mask) in enumerate(regions[:MAX_PLANES]):
+        planes |= mask.astype(np.uint32) << np.uint32(plane)
+        rows.append(_row(scene_id, item, taxonomy, None, plane, int(np.count_nonzero(mask)), 0))
+    return Annotated(ownership.labels, planes, min(len(regions), MAX_PLANES), rows, drops, n_in)
+
+
+def _place(
+    scene_id: str, proposals: list[Proposal], frame: SceneFrame, size: tuple[int, int], drops: list[Drop]
+) -> tuple[list[_Placed], int]:
+    """Repair proposals and map those that meet the scene to image coordinates."""
+    window = shapely.box(0, 0, *size)
+    repeated = Counter(proposal.source_id for proposal in proposals)
+    placed: list[_Placed] = []
+    n_in = 0
+    for proposal in proposals:
+        if proposal.geometry is None or proposal.geometry.is_empty:
+            continue
+        repaired = repair_polygon(proposal.geometry)
+        to_scene = transformer(proposal.crs, frame.crs)
+
+        def to_image(points: NDArray[np.float64], to_scene: Any = to_scene) -> NDArray[np.float64]:
+            return frame.image_from_crs(np.column_stack(to_scene.transform(points[:, 0], points[:, 1])))
+
+        polygon = shapely.transform(repaired.geometry, to_image)
+        if polygon.is_empty or not np.all(np.isfinite(polygon.bounds)) or not shapely.intersects(shapely.box(*polygon.bounds), window):
+            continue
+        if not shapely.is_valid(polygon):
+            polygon = repair_polygon(polygon).geometry
+        if not shapely.intersects(polygon, window):
+            continue
+        n_in += 1
+        parts: list[Any] = [scene_id, proposal.source_id]
+        if repeated[proposal.source_id] > 1:
+            parts.append(digest_bytes(shapely.to_wkb(proposal.geometry)))
+        item = _Placed(make_id("i", *parts), proposal, polygon, float(polygon.area) * frame.record.pixel_area_m2)
+        if repaired.is_changed:
+            note = _drop(scene_id, item, "repaired", repaired.note, "edit the source")
+            if polygon.is_empty:
+                drops.append(note)
+                continue
+        placed.append(item)
+    unique = {item.instance_id: item for item in placed}
+    for item in placed:
+        if unique[item.instance_id] is not item:
+            drops.append(_drop(scene_id, item, "duplicate", "the same feature with the same outline appears twice", "remove one"))
+    return sorted(unique.values(), key=lambda item: item.instance_id), n_in
+
+
+def _drop(scene_id: str, item: _Placed, reason_code: str, detail: str, remedy: str) -> Drop:
+    return Drop(
+        stage="annotate", scope_id=scene_id, item_id=item.proposal.source_id, reason_code=reason_code, detail=detail, remedy=remedy
+    )
+
+
+def _row(
+    scene_id: str, item: _Placed, taxonomy: Taxonomy, label: int | None, plane: int | None, area_px: int, moved_px: int
+) -> dict[str, Any]:
+    category = taxonomy.get(item.proposal.categories[0])
+    return {
+        "instance_id": item.instance_id,
+        "scene_id": scene_id,
+        "label": label,
+        "plane": plane,
+        "category": list(item.proposal.categories),
+        "countable": category.countable,
+        "boxable": category.countable and category.instanceable,
+        "area_px": area_px,
+        "moved_px": moved_px,
+        "source_ids": [item.proposal.source_id],
+        "proposal": item.proposal.origin,
+        "review_state": "annotated" if item.proposal.origin == "annotator" else "unreviewed",
+    }

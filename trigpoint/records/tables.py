@@ -1,0 +1,148 @@
+"""Arrow schemas of the tables that cross stages; columns as in docs/release-format.md."""
+
+import pyarrow as pa
+
+STRINGS = pa.list_(pa.string())
+DOUBLES = pa.list_(pa.float64())
+
+MASK_SCHEMA = pa.schema(
+    [
+        ("instance_id", pa.string()),
+        ("scene_id", pa.string()),
+        ("label", pa.int32()),
+        ("plane", pa.int32()),
+        ("category", STRINGS),
+        ("countable", pa.bool_()),
+        ("boxable", pa.bool_()),
+        ("area_px", pa.int64()),
+        ("moved_px", pa.int64()),
+        ("source_ids", STRINGS),
+        ("proposal", pa.string()),
+        ("review_state", pa.string()),
+    ]
+)
+"""What `annotate` says of an instance; its pixels are in the index map or the bit planes."""
+
+INSTANCE_SCHEMA = pa.schema(
+    [
+        ("instance_id", pa.string()),
+        ("scene_id", pa.string()),
+        ("label", pa.int32()),
+        ("plane", pa.int32()),
+        ("category", STRINGS),
+        ("countable", pa.bool_()),
+        ("boxable", pa.bool_()),
+        ("cut", pa.bool_()),
+        ("area_px", pa.int64()),
+        ("area_m2", pa.float64()),
+        ("perimeter_m", pa.float64()),
+        ("length_m", pa.float64()),
+        ("width_m", pa.float64()),
+        ("orientation_deg", pa.float64()),
+        ("elongation", pa.float64()),
+        ("compactness", pa.float64()),
+        ("centroid_x_m", pa.float64()),
+        ("centroid_y_m", pa.float64()),
+        ("point_x_px", pa.float64()),
+        ("point_y_px", pa.float64()),
+        ("hbb_px", DOUBLES),
+        ("obb_px", DOUBLES),
+        ("rle", pa.string()),
+        ("moved_px", pa.int64()),
+        ("source_ids", STRINGS),
+        ("proposal", pa.string()),
+        ("review_state", pa.string()),
+        ("geometry", pa.binary()),
+    ]
+)
+"""instances.parquet; `geometry` is WKB in OGC:CRS84."""
+
+OUTLINE_SCHEMA = pa.schema([("instance_id", pa.string()), ("outline", pa.binary())])
+"""Measuring outlines as WKB in image coordinates."""
+
+SCENE_SCHEMA = pa.schema(
+    [
+        ("scene_id", pa.string()),
+        ("path", pa.string()),
+        ("mask_path", pa.string()),
+        ("region_path", pa.string()),
+        ("crs", pa.string()),
+        ("transform", DOUBLES),
+        ("width", pa.int32()),
+        ("height", pa.int32()),
+        ("gsd_m", pa.float64()),
+        ("pixel_area_m2", pa.float64()),
+        ("metric_crs", pa.string()),
+        ("scale_k", pa.float64()),
+        ("convergence_deg", pa.float64()),
+        ("image_up_deg", pa.float64()),
+        ("north_up", pa.bool_()),
+        ("valid_share", pa.float64()),
+        ("shorter_side_m", pa.float64()),
+        ("source", pa.string()),
+        ("source_sha256", pa.string()),
+        ("window", pa.list_(pa.int64())),
+        ("licence", pa.string()),
+        ("attribution", pa.string()),
+        ("acquired", pa.string()),
+        ("how", pa.string()),
+        ("poi_id", pa.string()),
+        ("geometry", pa.binary()),
+    ]
+)
+"""scenes.parquet; `geometry` is the footprint as WKB in OGC:CRS84."""
+
+POI_SCHEMA = pa.schema(
+    [
+        ("poi_id", pa.string()),
+        ("source", pa.string()),
+        ("osm_type", pa.string()),
+        ("osm_id", pa.int64()),
+        ("lon", pa.float64()),
+        ("lat", pa.float64()),
+        ("name", pa.string()),
+        ("tags", pa.string()),
+        ("categories", STRINGS),
+    ]
+)
+"""Points of interest; `tags` is JSON."""
+
+CANDIDATE_SCHEMA = pa.schema(
+    [
+        ("query_id", pa.string()),
+        ("scene_id", pa.string()),
+        ("level", pa.int32()),
+        ("canonical", pa.string()),
+        ("kind", pa.string()),
+        ("answer_ids", STRINGS),
+        ("category", STRINGS),
+        ("relations", STRINGS),
+        ("anchor_ids", STRINGS),
+        ("n_category", pa.int32()),
+        ("difficulty", pa.string()),
+    ]
+)
+"""Candidate programs of a scene."""
+
+PROGRAM_SCHEMA = pa.schema(
+    [
+        ("query_id", pa.string()),
+        ("scene_id", pa.string()),
+        ("level", pa.int32()),
+        ("program", pa.string()),
+        ("canonical", pa.string()),
+        ("answer_ids", STRINGS),
+        ("answerable", pa.bool_()),
+        ("kind", pa.string()),
+        ("counterfactual_of", pa.string()),
+        ("difficulty", pa.string()),
+        ("category", STRINGS),
+    ]
+)
+"""Selected programs; `program` is JSON."""
+
+SENTENCE_SCHEMA = pa.schema([("query_id", pa.string()), ("scene_id", pa.string()), ("position", pa.int32()), ("text", pa.string())])
+"""Sentences of selected programs; position 0 is the canonical one."""
+
+DISTANCE_SCHEMA = pa.schema([("scene_id", pa.string()), ("instance_ids", STRINGS), ("upper_m", DOUBLES), ("valid_px", pa.int64())])
+"""Outline distances of a scene, upper triangle row by row, for `nearest` and `farthest`."""

@@ -1,0 +1,241 @@
+"""Write a release folder, file by file, the same bytes for the same content. Format: docs/release-format.md.
+
+The caller hands over tables and rasters; nothing is computed here but counts, exports and the card. Not here: deciding what is released.
+"""
+
+import json
+import platform
+import shutil
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import shapely
+
+import trigpoint
+from trigpoint.boxes.conventions import dota_line
+from trigpoint.categories import Taxonomy
+from trigpoint.identity import digest_file
+from trigpoint.records.stage import Drop
+from trigpoint.rules import Rules
+from trigpoint.versions import library_versions
+
+FORMAT_VERSION = 1
+"""Version of docs/release-format.md that this module writes."""
+
+UNLISTED = ("manifest.json", "audit.json")
+"""The two files that the manifest's list does not name."""
+
+SPLIT_NAMES = ("train", "val", "test")
+
+
+class ReleaseContent(NamedTuple):
+    """Everything that goes into a release.
+
+    Attributes:
+        identity: name, version, title, description.
+        config_sha256: Digest of the configuration.
+        rules: The measuring rules.
+        scenes: Table by `SCENE_SCHEMA`. instances: `INSTANCE_SCHEMA`. relations: `EDGE_SCHEMA`.
+        queries: Dicts with the keys of queries.jsonl.
+        splits: Protocol → split document.
+        rasters: Path in the release (`scenes/<id>.tif`) → file to copy.
+        taxonomy: The taxonomy, and its file.
+        prompts: Prompt files used.
+        licences: Rows of the manifest.
+        review: policy, note.
+        unknown_is_other: Axis → reason.
+        drops: Everything that was dropped on the way.
+        notes: Further lines for the card (shortfalls).
+    """
+
+    identity: dict[str, str]
+    config_sha256: str
+    rules: Rules
+    scenes: pa.Table
+    instances: pa.Table
+    relations: pa.Table
+    queries: list[dict[str, Any]]
+    splits: dict[str, dict[str, Any]]
+    rasters: dict[str, Path]
+    taxonomy: Taxonomy
+    taxonomy_file: Path
+    prompts: list[Path]
+    licences: list[dict[str, str | None]]
+    review: dict[str, str]
+    unknown_is_other: dict[str, str]
+    drops: list[Drop]
+    notes: list[str]
+
+
+def write_json(path: Path, value: Any) -> None:
+    """Write JSON with sorted keys, two spaces, and a final newline."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(value, indent=2, sort_keys=True, ensure_ascii=False, allow_nan=False) + "\n", encoding="utf-8")
+
+
+def write_json_lines(path: Path, rows: Iterable[Mapping[str, Any]]) -> None:
+    """Write one JSON object with sorted keys per line."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("w", encoding="utf-8", newline="\n") as file:
+        file.writelines(json.dumps(row, sort_keys=True, ensure_ascii=False, allow_nan=False) + "\n" for row in rows)
+
+
+def write_geoparquet(path: Path, table: pa.Table, geometry_types: list[str]) -> None:
+    """Write a table whose column `geometry` is WKB in OGC:CRS84 as GeoParquet 1.1.
+
+    Source: GeoParquet specification 1.1.0 (an absent `crs` means OGC:CRS84).
+    """
+    geometries = shapely.from_wkb(table.column("geometry").to_numpy(zero_copy_only=False))
+    bounds = shapely.total_bounds(geometries).tolist() if len(geometries) else None
+    column: dict[str, Any] = {"encoding": "WKB", "geometry_types": geometry_types, "orientation": "counterclockwise"}
+    if bounds:
+        column["bbox"] = bounds
+    geo = {"version": "1.1.0", "primary_column": "geometry", "columns": {"geometry": column}}
+    metadata = {**(table.schema.metadata or {}), b"geo": json.dumps(geo, sort_keys=True).encode()}
+    pq.write_table(table.replace_schema_metadata(metadata), path, compression="zstd")
+
+
+def write_release(folder: Path, content: ReleaseContent) -> dict[str, Any]:
+    """Write a release into an empty folder; returns the manifest.
+
+    `audit.json` is not written here: the auditor reads the folder first.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, source in sorted(content.rasters.items()):
+        target = folder / name
+        target.parent.mkdir(exist_ok=True)
+        shutil.copyfile(source, target)
+    write_geoparquet(folder / "scenes.parquet", content.scenes, ["Polygon"])
+    write_geoparquet(folder / "instances.parquet", content.instances, ["Polygon", "MultiPolygon"])
+    dictionary = ["scene_id", "subject_id", "anchor_id", "relation", "verdict", "unit"]
+    pq.write_table(content.relations, folder / "relations.parquet", compression="zstd", use_dictionary=dictionary)
+    write_json_lines(folder / "queries.jsonl", content.queries)
+    for protocol, document in sorted(content.splits.items()):
+        write_json(folder / "splits" / f"{protocol}.json", document)
+    write_inputs(folder / "inputs", content)
+    write_exports(folder / "exports", content)
+    (folder / "taxonomy").mkdir(exist_ok=True)
+    shutil.copyfile(content.taxonomy_file, folder / "taxonomy" / content.taxonomy_file.name)
+    for prompt in content.prompts:
+        (folder / "prompts").mkdir(exist_ok=True)
+        shutil.copyfile(prompt, folder / "prompts" / prompt.name)
+    from trigpoint.release.stac import write_stac
+
+    write_stac(folder, content)
+    write_manifest(folder, content)
+
+    from trigpoint.release.card import write_card
+
+    write_card(folder, content)
+    return write_manifest(folder, content)
+
+
+def write_inputs(folder: Path, content: ReleaseContent) -> None:
+    """Write what a model may see, per protocol and split; nothing of the program, level, kind or answer."""
+    scenes = {row["scene_id"]: row for row in content.scenes.drop_columns(["geometry"]).to_pylist()}
+    for protocol, document in sorted(content.splits.items()):
+        for name in SPLIT_NAMES:
+            chosen = set(document["assignment"][name])
+            rows = [
+                {
+                    "query_id": query["query_id"],
+                    "sentence": query["sentences"][0],
+                    "image": scenes[query["scene_id"]]["path"],
+                    "gsd_m": scenes[query["scene_id"]]["gsd_m"],
+                    "crs": scenes[query["scene_id"]]["crs"],
+                    "north": scenes[query["scene_id"]]["image_up_deg"],
+                }
+                for query in content.queries
+                if query["scene_id"] in chosen
+            ]
+            write_json_lines(folder / f"{protocol}-{name}.jsonl", sorted(rows, key=lambda row: row["query_id"]))
+
+
+def write_exports(folder: Path, content: ReleaseContent) -> None:
+    """Write COCO (RLE) and DOTA text of the discrete instances."""
+    scenes = content.scenes.drop_columns(["geometry"]).to_pylist()
+    instances = [row for row in content.instances.drop_columns(["geometry"]).to_pylist() if row["countable"]]
+    names = sorted({row["category"][0] for row in instances})
+    category_id = {name: k for k, name in enumerate(names, start=1)}
+    image_id = {row["scene_id"]: k for k, row in enumerate(scenes, start=1)}
+    size = {row["scene_id"]: [row["height"], row["width"]] for row in scenes}
+    annotations = []
+    for k, row in enumerate(instances, start=1):
+        box = row["hbb_px"]
+        annotation = {
+            "id": k,
+            "image_id": image_id[row["scene_id"]],
+            "category_id": category_id[row["category"][0]],
+            "segmentation": {"size": size[row["scene_id"]], "counts": row["rle"]},
+            "area": row["area_px"],
+            "iscrowd": 0,
+            "instance_id": row["instance_id"],
+        }
+        if box is not None:
+            annotation["bbox"] = [box[0], box[1], box[2] - box[0], box[3] - box[1]]
+        annotations.append(annotation)
+    coco = {
+        "info": {"description": content.identity["title"], "version": content.identity["version"]},
+        "licenses": [{"id": k, "name": row["licence"]} for k, row in enumerate(content.licences, start=1)],
+        "images": [
+            {"id": image_id[row["scene_id"]], "file_name": row["path"], "width": row["width"], "height": row["height"]} for row in scenes
+        ],
+        "annotations": annotations,
+        "categories": [{"id": k, "name": name, "supercategory": content.taxonomy.ancestors(name)[-1]} for name, k in category_id.items()],
+    }
+    write_json(folder / "coco.json", coco)
+    (folder / "dota").mkdir(parents=True, exist_ok=True)
+    lines: dict[str, list[str]] = {row["scene_id"]: [] for row in scenes}
+    for row in instances:
+        if row["obb_px"] is not None:
+            corners = np.array(row["obb_px"]).reshape(4, 2)
+            lines[row["scene_id"]].append(dota_line(corners, row["category"][0], row["cut"]))
+    for scene_id, found in lines.items():
+        (folder / "dota" / f"{scene_id}.txt").write_text("".join(f"{line}\n" for line in found), encoding="utf-8")
+
+
+def counts_of(content: ReleaseContent) -> dict[str, Any]:
+    """Count what a release holds."""
+    countable = content.instances.column("countable").to_pylist()
+    answerable = sum(query["answerable"] for query in content.queries)
+    return {
+        "scenes": content.scenes.num_rows,
+        "instances": sum(countable),
+        "regions": len(countable) - sum(countable),
+        "relations": content.relations.num_rows,
+        "queries": len(content.queries),
+        "answerable": answerable,
+        "unanswerable": len(content.queries) - answerable,
+        "levels": {str(k): n for k, n in sorted(Counter(query["level"] for query in content.queries).items())},
+        "drops": dict(sorted(Counter(f"{drop.stage}.{drop.reason_code}" for drop in content.drops).items())),
+    }
+
+
+def write_manifest(folder: Path, content: ReleaseContent) -> dict[str, Any]:
+    """Write manifest.json over the files that are in the folder now; returns it."""
+    files = [
+        {"path": path.relative_to(folder).as_posix(), "bytes": path.stat().st_size, "sha256": digest_file(path)}
+        for path in sorted(p for p in folder.rglob("*") if p.is_file())
+        if path.relative_to(folder).as_posix() not in UNLISTED
+    ]
+    files.sort(key=lambda row: str(row["path"]))
+    states = Counter(content.instances.column("review_state").to_pylist())
+    manifest = {
+        **content.identity,
+        "format_version": FORMAT_VERSION,
+        "rules": content.rules.to_json(),
+        "config_sha256": content.config_sha256,
+        "versions": {"trigpoint": trigpoint.__version__, "python": platform.python_version(), **library_versions()},
+        "counts": counts_of(content),
+        "files": files,
+        "licences": content.licences,
+        "review": {**content.review, "states": dict(sorted(states.items()))},
+        "unknown_is_other": content.unknown_is_other,
+    }
+    write_json(folder / "manifest.json", manifest)
+    return manifest
