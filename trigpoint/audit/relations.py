@@ -1,8 +1,8 @@
 """The scene graph measured again: every relation of every ordered pair, its value and margin, and the algebra of the stored edges.
 
-The auditor's measure differs from the builder's by fractions of a pixel, so each pair gets the *set* of verdicts that two honest
-measurements may give (semantics, section 7): a decided edge more than 2 px inside the margin is objected to, an undecided one more than 2 px
-outside it as well. Not here: programs and answers.
+The auditor's measure differs from the builder's by fractions of a pixel, so each pair gets the *set* of verdicts that two
+honest measurements may give (semantics, section 7): a decided edge more than 2 px inside the margin is objected to, and an
+undecided one more than 2 px outside it as well. Not here: programs and answers.
 """
 
 from collections.abc import Sequence

@@ -1,0 +1,167 @@
+"""The whole audit, in order: files, tables, then scene by scene (frame, masks, boxes, graph, answers), then what spans scenes.
+
+Not here: any check.
+"""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, cast
+
+from trigpoint.audit.boxes import check_boxes, check_metric
+from trigpoint.audit.exports import check_coco, check_dota
+from trigpoint.audit.files import check_files, check_manifest, read_manifest
+from trigpoint.audit.findings import AuditError, AuditReport, Notebook
+from trigpoint.audit.georeferencing import SCALE_SLACK, SCALE_TOLERANCE, check_scene, shorter_side
+from trigpoint.audit.outline import polygon_of
+from trigpoint.audit.ownership import FILE as INSTANCES
+from trigpoint.audit.ownership import Masks, check_ownership, read_masks
+from trigpoint.audit.programs import Node, World
+from trigpoint.audit.queries import check_absence, check_all, check_answer, check_difficulty, check_form
+from trigpoint.audit.reading import Query, Release, Scene, read_release, scene_edges
+from trigpoint.audit.relations import Limits, check_algebra, check_relations, expect_relations, measure, stored_verdicts
+from trigpoint.audit.sentences import SentenceParser, check_sentences
+from trigpoint.audit.sources import check_sources
+from trigpoint.audit.splits import check_splits
+
+Progress = Callable[[str, int, int], None]
+"""Called with (step, done, total)."""
+
+NOT_RECUT = "provenance is recorded, not re-cut: the original rasters were not given"
+NOT_CERTIFIED = (
+    "category names: whether a thing is what its category says",
+    "naturalness of sentences: only their meaning is checked",
+    "completeness: whether every thing in the pixels has an instance",
+    "drops: their counts by reason cannot be derived from a release",
+)
+DEFAULT_RELATIONS = ("north_of", "east_of", "south_of", "west_of", "near", "far", "inside", "contains", "outside", "overlaps")
+
+
+def audit_release(folder: Path, sources: Path | None = None, progress: Progress | None = None) -> AuditReport:
+    """Audit a release folder with nothing but its files.
+
+    Args:
+        folder: The release.
+        sources: Folder with the original rasters; each scene's source is found in it by SHA-256 and its window cut again.
+        progress: Told how far the audit is.
+
+    Returns:
+        All findings. A damaged release gives findings, never an exception.
+
+    Raises:
+        AuditError: `folder` has no readable manifest.json.
+    """
+    tell: Progress = progress or (lambda step, done, total: None)
+    manifest, manifest_sha256 = read_manifest(folder)
+    hidden = {str(folder), str(folder.resolve()), *({str(sources), str(sources.resolve())} if sources else set[str]())} - {".", "/"}
+    notes = Notebook(hidden=tuple(sorted(hidden, key=len, reverse=True)))
+    tell("files", 0, 1)
+    with notes.guard("check_failed", "manifest.json", "files"):
+        check_files(folder, manifest, manifest_sha256, notes)
+    tell("files", 1, 1)
+    release = Release(folder, manifest)
+    with notes.guard("check_failed", "manifest.json", "tables"):
+        release = read_release(folder, manifest, notes)
+    with notes.guard("check_failed", "manifest.json", "manifest"):
+        check_manifest(release, notes)
+    nodes: dict[str, Node] = {}
+    for query in release.queries.values():
+        with notes.guard("row_unreadable", "queries.jsonl", query.query_id):
+            node = check_form(query, notes)
+            if node is not None:
+                nodes[query.query_id] = node
+    for done, scene in enumerate(release.scenes.values()):
+        tell("scenes", done, len(release.scenes))
+        with notes.guard("check_failed", scene.path, scene.scene_id, "a scene that can be checked"):
+            _audit_scene(release, scene, nodes, notes)
+    tell("scenes", len(release.scenes), len(release.scenes))
+    _audit_across(release, nodes, sources, notes, tell)
+    return notes.report(manifest_sha256, NOT_CERTIFIED if sources is not None else (*NOT_CERTIFIED, NOT_RECUT))
+
+
+def _audit_scene(release: Release, scene: Scene, nodes: dict[str, Node], notes: Notebook) -> None:
+    """Audit all that belongs to one scene."""
+    derived = check_scene(release, scene, notes)
+    if derived is None:
+        return
+    frame, valid = derived
+    masks = read_masks(release, scene, frame, valid, notes)
+    present = check_ownership(scene, release.instances_of(scene.scene_id), masks, frame, notes)
+    for instance in present:
+        with notes.guard("box_unreadable", INSTANCES, instance.instance_id):
+            rows, columns = masks.windows[instance.instance_id]
+            extent = (columns.start, rows.start, columns.stop, rows.stop)
+            check_boxes(instance, polygon_of(masks.parts[instance.instance_id]), extent, INSTANCES, notes)
+    edges = scene_edges(release, scene.scene_id, [i.instance_id for i in present], notes)
+    if not present:
+        return
+    limits = Limits.of(release, frame, shorter_side(frame, masks.valid))
+    m = measure(present, masks, frame, limits, _outline_tolerance(release))
+    for row, instance in enumerate(present):
+        with notes.guard("box_unreadable", INSTANCES, instance.instance_id):
+            check_metric(instance, m.outlines[row], frame, INSTANCES, notes)
+    names = _relation_names(release)
+    codes = stored_verdicts(edges, m, scene.scene_id, names, notes)
+    if frame.scale_spread > SCALE_TOLERANCE + SCALE_SLACK:
+        if len(edges.code):
+            notes.add(
+                "graph_unwanted",
+                "relations.parquet",
+                scene.scene_id,
+                "no graph: the scale varies by more than 0.1 %",
+                f"{len(edges.code)} edges",
+            )
+    else:
+        check_relations(expect_relations(m, masks, names), codes, edges, m, notes)
+        check_algebra(codes, m, notes)
+    other = release.manifest.get("unknown_is_other")
+    axes = frozenset(str(axis) for axis in cast("dict[str, Any]", other)) if isinstance(other, dict) else frozenset[str]()
+    world = World(m, codes, release.taxonomy, axes, release)
+    for query in release.queries.values():
+        if query.scene_id == scene.scene_id and query.query_id in nodes:
+            with notes.guard("query_unreadable", "queries.jsonl", query.query_id):
+                _audit_query(release, query, nodes[query.query_id], world, masks, notes)
+
+
+def _audit_query(release: Release, query: Query, node: Node, world: World, masks: Masks, notes: Notebook) -> None:
+    check_answer(release, query, node, world, notes)
+    check_absence(query, node, world, masks, notes)
+    check_difficulty(release, query, node, world, masks, notes)
+
+
+def _audit_across(release: Release, nodes: dict[str, Node], sources: Path | None, notes: Notebook, tell: Progress) -> None:
+    """Audit what spans scenes: queries against each other, sentences, splits, exports, and the sources when they are given."""
+
+    def sentences() -> None:
+        check_sentences(release, list(release.queries.values()), SentenceParser(release.taxonomy), notes)
+
+    steps: list[tuple[str, str, Callable[[], None]]] = [
+        ("queries", "queries.jsonl", lambda: check_all(release, nodes, notes)),
+        ("sentences", "queries.jsonl", sentences),
+        ("splits", "splits", lambda: check_splits(release, notes)),
+        ("coco", "exports/coco.json", lambda: check_coco(release, notes)),
+        ("dota", "exports/dota", lambda: check_dota(release, notes)),
+    ]
+    if sources is not None:
+        steps.append(("sources", "scenes.parquet", lambda: check_sources(release, sources, notes)))
+    for done, (name, file, step) in enumerate(steps):
+        tell(name, done, len(steps))
+        with notes.guard("check_failed", file, name):
+            step()
+    tell("done", len(steps), len(steps))
+
+
+def _relation_names(release: Release) -> tuple[str, ...]:
+    rules = release.manifest.get("rules")
+    names = cast("dict[str, Any]", rules).get("relations") if isinstance(rules, dict) else None
+    return tuple(str(name) for name in cast("list[Any]", names)) if isinstance(names, list) else DEFAULT_RELATIONS
+
+
+def _outline_tolerance(release: Release) -> float:
+    """Return `rules.outline.tolerance_px`, 1 pixel where it is missing."""
+    rules = release.manifest.get("rules")
+    outline = cast("dict[str, Any]", rules).get("outline") if isinstance(rules, dict) else None
+    value = cast("dict[str, Any]", outline).get("tolerance_px") if isinstance(outline, dict) else None
+    return float(value) if isinstance(value, int | float) else 1.0
+
+
+__all__ = ["AuditError", "AuditReport", "audit_release"]
