@@ -28,6 +28,7 @@ MAX_PIXELS = 1 << 29
 """Largest mask, pixels (exclusive): with six characters per number, maskApi.c stays inside its 32-bit shifts."""
 
 _MAX_CHARACTERS = 6
+_CHUNK_CHARACTERS = 1 << 20
 _FIRST_CHARACTER, _LAST_CHARACTER = 48, 111
 
 
@@ -226,7 +227,7 @@ def _tidy(runs: IntArray) -> IntArray:
 
 
 def _check_texts(requests: Sequence[RleRequest], texts: list[tuple[int, bytes]], results: list[Rle | InputError | None]) -> None:
-    """Check compressed strings: characters and endings first, then all numbers of all good strings at once."""
+    """Check compressed strings: characters and endings first, then the numbers of many good strings at once."""
     good: list[tuple[int, bytes]] = []
     for k, text in texts:
         item = requests[k].item
@@ -241,8 +242,12 @@ def _check_texts(requests: Sequence[RleRequest], texts: list[tuple[int, bytes]],
             results[k] = InputError(f"{item}: counts end in the middle of a number; the string was cut off")
         else:
             good.append((k, text))
-    if not good:
-        return
+    chunk = np.cumsum([len(text) for _, text in good]) // _CHUNK_CHARACTERS
+    for number in np.unique(chunk):
+        _check_numbers(requests, [good[i] for i in np.flatnonzero(chunk == number)], results)
+
+
+def _check_numbers(requests: Sequence[RleRequest], good: list[tuple[int, bytes]], results: list[Rle | InputError | None]) -> None:
     runs, position, starts, stops, is_long = _parse([text for _, text in good])
     is_negative = np.logical_or.reduceat(runs < 0, starts)
     is_too_long = np.logical_or.reduceat(is_long, starts)

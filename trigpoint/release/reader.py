@@ -24,7 +24,7 @@ from trigpoint.categories import Taxonomy, load_taxonomy
 from trigpoint.errors import InputError, ReleaseError, TaxonomyError
 from trigpoint.imagery.patch import Colours
 from trigpoint.imagery.view import rgb_view
-from trigpoint.masks.rle import Rle, RleRequest, check_rles
+from trigpoint.masks.rle import Rle, RleRequest, check_rles, union
 from trigpoint.records.query import Query
 from trigpoint.rules import Rules
 
@@ -86,6 +86,7 @@ class Release:
         self.folder = folder
         self.manifest = manifest
         self._masks: dict[str, dict[str, Rle]] = {}
+        self._unions: dict[str, Rle] = {}
 
     @classmethod
     def open(cls, folder: Path | str) -> "Release":
@@ -267,6 +268,22 @@ class Release:
                     raise ReleaseError(f"release {self.folder}: instances.parquet: {found}; run trigpoint audit on it") from found
             self._masks[scene_id] = {row.instance_id: cast(Rle, rle) for row, rle in zip(rows, checked, strict=True)}
         return self._masks[scene_id]
+
+    def answer_masks(self, query: Query) -> list[Rle] | None:
+        """Return the masks of a query's answer, in the order of `answer_ids`; None when one of them has no mask in the release."""
+        masks = self.masks_of_scene(query.scene_id)
+        if any(instance_id not in masks for instance_id in query.answer_ids):
+            return None
+        return [masks[instance_id] for instance_id in query.answer_ids]
+
+    def answer_union(self, query: Query) -> Rle | None:
+        """Return the union of a query's answer masks; None when one of them has no mask in the release."""
+        if query.query_id not in self._unions:
+            masks = self.answer_masks(query)
+            if masks is None:
+                return None
+            self._unions[query.query_id] = union(masks, self.scene(query.scene_id).size)
+        return self._unions[query.query_id]
 
     @cached_property
     def _counts(self) -> dict[str, str]:

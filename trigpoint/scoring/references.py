@@ -1,0 +1,95 @@
+"""Five answers that look at no relation, so that every report shows what blindness earns.
+
+They are computed from the release itself and use its own masks. Masks of countable instances share no pixel, so their scores
+follow from the sets of instances and their areas; nothing is decoded or matched.
+"""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+
+from trigpoint.categories import TRUE
+from trigpoint.identity import seeded_generator
+from trigpoint.records.query import Query
+from trigpoint.release.reader import InstanceRow, Release
+from trigpoint.scoring.metrics import Outcome, Overlap, outcome_of
+from trigpoint.scoring.predictions import Prediction
+
+SEED = 0
+"""Seed of `random_one`, with the query id."""
+
+
+def _category_union(query: Query, members: list[InstanceRow]) -> list[InstanceRow]:
+    return members
+
+
+def _largest(query: Query, members: list[InstanceRow]) -> list[InstanceRow]:
+    return sorted(members, key=lambda row: (-row.area_px, row.instance_id))[:1]
+
+
+def _nearest_to_centre(query: Query, members: list[InstanceRow]) -> list[InstanceRow]:
+    return sorted(members, key=lambda row: (math.hypot(*row.centroid_m), row.instance_id))[:1]
+
+
+def _random_one(query: Query, members: list[InstanceRow]) -> list[InstanceRow]:
+    if not members:
+        return []
+    ordered = sorted(members, key=lambda row: row.instance_id)
+    return [ordered[int(seeded_generator(SEED, query.query_id).random() * len(ordered))]]
+
+
+def _silent(query: Query, members: list[InstanceRow]) -> list[InstanceRow]:
+    return []
+
+
+REFERENCES: Mapping[str, Callable[[Query, list[InstanceRow]], list[InstanceRow]]] = {
+    "category_union": _category_union,
+    "largest": _largest,
+    "nearest_to_centre": _nearest_to_centre,
+    "random_one": _random_one,
+    "silent": _silent,
+}
+"""Name → what it returns, given the query and the members of its category: all of them, the one of most pixels, the one whose
+centroid is nearest to the scene's centre, one drawn by the query id, nothing."""
+
+
+def members_of(release: Release, query: Query) -> list[InstanceRow]:
+    """Return the countable instances of the query's scene that are surely of its category (all axes), in file order.
+
+    Read with the release's taxonomy; without one a category means its own name alone.
+    """
+    taxonomy, unknown_is_other = release.taxonomy, frozenset(release.manifest.get("unknown_is_other", {}))
+    rows = [row for row in release.instances_of_scene[query.scene_id] if row.countable]
+    if taxonomy is None:
+        return [row for row in rows if set(query.category) <= set(row.category)]
+    return [row for row in rows if all(taxonomy.membership(row.category, c, unknown_is_other) == TRUE for c in query.category)]
+
+
+def reference_outcomes(release: Release, queries: Sequence[Query]) -> dict[str, dict[str, Outcome]]:
+    """Return, per reference, the outcome of every query: name → query id → outcome."""
+    outcomes: dict[str, dict[str, Outcome]] = {name: {} for name in REFERENCES}
+    cached: dict[tuple[str, tuple[str, ...]], list[InstanceRow]] = {}
+    for query in queries:
+        key = (query.scene_id, query.category)
+        if key not in cached:
+            cached[key] = members_of(release, query)
+        for name, choose in REFERENCES.items():
+            outcomes[name][query.query_id] = _outcome(release, query, choose(query, cached[key]))
+    return outcomes
+
+
+def _outcome(release: Release, query: Query, chosen: list[InstanceRow]) -> Outcome:
+    masks = release.masks_of_scene(query.scene_id)
+    chosen = [row for row in chosen if row.instance_id in masks]
+    if any(instance_id not in masks for instance_id in query.answer_ids):
+        return Outcome(None, None, None, not chosen, False)
+    answers = [release.instance_by_id[instance_id] for instance_id in query.answer_ids]
+    if not all(row.countable for row in answers):
+        prediction = Prediction(query.query_id, 0, masks=tuple(masks[row.instance_id] for row in chosen))
+        return outcome_of(release, query, prediction, ("masks",))
+    returned, expected = {row.instance_id for row in chosen}, set(query.answer_ids)
+    is_exact = returned == expected
+    overlap = None
+    if query.answerable:
+        shared, predicted, answer = (sum(masks[i].area_px for i in ids) for ids in (returned & expected, returned, expected))
+        overlap = Overlap(shared, predicted, answer)
+    return Outcome(is_exact, is_exact, overlap, not chosen, False)
