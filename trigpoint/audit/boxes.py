@@ -179,8 +179,10 @@ def check_metric(instance: Instance, outline_m: Any, frame: Frame, file: str, no
     off = abs((instance.orientation_deg - azimuth + 90) % 180 - 90)
     turned = right.long - right.short <= band and off >= 90 - orientation_slack
     sides_fit = abs(instance.length_m - right.long) <= band and abs(instance.width_m - right.short) <= band
+    along = abs((given.angle_deg - math.degrees(grid) + 90) % 180 - 90) < 1 or given.long - given.short <= band
     given_fits = (
-        abs(instance.length_m - given.long) <= band
+        along
+        and abs(instance.length_m - given.long) <= band
         and abs(instance.width_m - given.short) <= band
         and given.long * given.short <= right.long * right.short + band * right.short
     )

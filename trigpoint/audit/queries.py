@@ -26,7 +26,7 @@ from trigpoint.audit.programs import (
     parse_json,
     selected_categories,
 )
-from trigpoint.audit.reading import Query, Release
+from trigpoint.audit.reading import Query, Release, Taxonomy
 from trigpoint.audit.relations import DIRECTIONS, FALSE, TOPOLOGY, TRUE, UNDECIDED
 
 FILE = "queries.jsonl"
@@ -170,7 +170,7 @@ def _check_needed(query: Query, node: Node, world: World, verdicts: NDArray[np.i
                 notes.add("part_unneeded", FILE, query.query_id, "another answer without one relation", f"the same from {half.canonical()}")
     selected = _selected(node)
     for category in selected.categories():
-        wider = _widen(selected, category, world.taxonomy.categories[category].parent)
+        wider = _widen(selected, category, world.taxonomy)
         if wider is None:
             continue
         try:
@@ -181,12 +181,13 @@ def _check_needed(query: Query, node: Node, world: World, verdicts: NDArray[np.i
             notes.add("part_unneeded", FILE, query.query_id, f"another answer from {wider.canonical()}", "the same answer")
 
 
-def _widen(selected: Node, category: str, parent: str | None) -> Node | None:
-    """Replace a category by its parent; without one, drop it from an `and`; None when nothing wider is left."""
+def _widen(selected: Node, category: str, taxonomy: Taxonomy) -> Node | None:
+    """Replace a category by its parent, or drop it where it only narrows (its axis is limited to another category); else None."""
+    known = taxonomy.categories[category]
     rest = [cat(name) for name in selected.categories() if name != category]
-    if parent is not None:
-        return both(cat(parent), rest[0]) if rest else cat(parent)
-    return rest[0] if rest else None
+    if known.parent is not None:
+        return both(cat(known.parent), rest[0]) if rest else cat(known.parent)
+    return rest[0] if rest and taxonomy.axes.get(known.axis) is not None else None
 
 
 def _replace(node: Node, old: Node, new: Node) -> Node:

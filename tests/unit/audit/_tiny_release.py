@@ -1,0 +1,432 @@
+"""A tiny, complete release made by hand: rectangles only, so that every value follows from simple formulas.
+
+Two scenes of 160 x 128 pixels with the same layout: `s-utm` (EPSG:32645, 0.5 m) and `s-merc` (EPSG:3857, nominal 0.15 m). Nothing here
+imports trigpoint: outlines of rectangles are the rectangles, distances come from plain shapely, verdicts from scalar arithmetic, and
+answers are written down by hand.
+"""
+
+import hashlib
+import json
+import math
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pyproj
+import rasterio
+import shapely
+from pycocotools import mask as coco_mask
+from rasterio.transform import Affine
+
+WIDTH, HEIGHT = 160, 128
+TAU = 3.0
+CRS84 = pyproj.CRS.from_user_input("OGC:CRS84")
+
+BUILDINGS = {
+    # name: (x0, y0, x1, y1), categories
+    "B1": ((10, 10, 34, 24), ["school", "tin_roof"]),
+    "B2": ((60, 8, 80, 20), ["shop_building", "tin_roof"]),
+    "B3": ((12, 74, 40, 90), ["apartment_house", "tile_roof"]),
+    "B4": ((108, 78, 118, 88), ["apartment_house", "tile_roof"]),
+    "B5": ((60, 60, 84, 80), ["temple", "tin_roof"]),
+    "B6": ((0, 96, 20, 112), ["apartment_house"]),  # cut by the left border, roof unknown
+    "B7": ((36, 11, 50, 23), ["apartment_house", "tile_roof"]),
+    "B8": ((130, 10, 150, 24), ["tree"]),
+    "B9": ((130, 98, 142, 108), ["temple", "tile_roof"]),
+    "B10": ((14, 28, 30, 38), ["temple", "tile_roof"]),
+}
+REGION = (100, 70, 150, 120)
+HOLE = (120, 90, 126, 96)
+INSIDE = ("B4", "B9")  # wholly in the region, at least 8 pixels from its edge; nothing else shares a pixel with it
+
+SCENES = {
+    "s-utm": ("EPSG:32645", (0.5, 0.0, 330000.0, 0.0, -0.5, 3060000.0), "EPSG:32645", "drone"),
+    "s-merc": ("EPSG:3857", (0.15, 0.0, 9520300.0, 0.0, -0.15, 3203400.0), "EPSG:32645", "mosaic"),
+}
+WINDOWS = {"s-utm": (20, 10, WIDTH, HEIGHT), "s-merc": (5, 30, WIDTH, HEIGHT)}
+
+TAXONOMY = """
+axes: [{id: kind, of: null}, {id: roof, of: building}]
+categories:
+  - {id: building, axis: kind, parent: null, countable: true, noun: building, plural: buildings}
+  - {id: school, axis: kind, parent: building, countable: true, noun: school, plural: schools}
+  - {id: temple, axis: kind, parent: building, countable: true, noun: temple, plural: temples}
+  - {id: apartment_house, axis: kind, parent: building, countable: true, noun: residential building, plural: residential buildings}
+  - {id: shop_building, axis: kind, parent: building, countable: true, noun: shop building, plural: shop buildings}
+  - {id: tree, axis: kind, parent: null, countable: true, noun: tree, plural: trees}
+  - {id: open_ground, axis: kind, parent: null, countable: false, noun: open ground, plural: open grounds}
+  - {id: tin_roof, axis: roof, parent: null, phrase: with a tin roof}
+  - {id: tile_roof, axis: roof, parent: null, phrase: with a tile roof}
+  - {id: concrete_roof, axis: roof, parent: null, phrase: with a concrete roof}
+"""
+
+
+def cat(name):
+    return {"op": "cat", "category": name}
+
+
+def rel(of, relation, anchor):
+    return {"op": "rel", "of": of, "relation": relation, "anchor": anchor}
+
+
+HOMES, SCHOOL, SHOP = cat("apartment_house"), cat("school"), cat("shop_building")
+QUERIES = [
+    # key, level, program, canonical, sentence, answers, difficulty, counterfactual key, category
+    ("homes", 1, HOMES, "(cat apartment_house)", "all residential buildings", "B3 B4 B6 B7", "easy", None, "apartment_house"),
+    ("concrete", 1, {"op": "and", "args": [cat("building"), cat("concrete_roof")]}, "(and (cat building) (cat concrete_roof))",
+     "all buildings with a concrete roof", "", "medium", None, "building concrete_roof"),
+    ("east", 2, {"op": "attr", "of": cat("building"), "key": "east", "extreme": "most"}, "(attr (cat building) east most)",
+     "the easternmost building", "B9", "easy", None, "building"),
+    ("near", 3, rel(HOMES, "near", SCHOOL), "(rel (cat apartment_house) near (cat school))",
+     "all residential buildings that are near the school", "B7", "easy", "far", "apartment_house"),
+    ("far", 3, rel(HOMES, "far", SCHOOL), "(rel (cat apartment_house) far (cat school))",
+     "all residential buildings that are far from the school", "B4 B6", "easy", "near", "apartment_house"),
+    ("none", 3, rel(HOMES, "east_of", SHOP), "(rel (cat apartment_house) east_of (cat shop_building))",
+     "all residential buildings that are east of the shop building", "", "hard", "west", "apartment_house"),
+    ("west", 3, rel(HOMES, "west_of", SHOP), "(rel (cat apartment_house) west_of (cat shop_building))",
+     "all residential buildings that are west of the shop building", "B7", "easy", "none", "apartment_house"),
+    ("both", 4, {"op": "and", "args": [rel(HOMES, "south_of", SHOP), rel(HOMES, "west_of", cat("tree"))]},
+     "(and (rel (cat apartment_house) south_of (cat shop_building)) (rel (cat apartment_house) west_of (cat tree)))",
+     "all residential buildings that are south of the shop building and are west of the tree", "B3 B6", "easy", None, "apartment_house"),
+    ("hops", 5, rel(cat("building"), "far", rel(HOMES, "near", SCHOOL)),
+     "(rel (cat building) far (rel (cat apartment_house) near (cat school)))",
+     "all buildings that are far from the residential building that is near the school", "B4 B6 B9", "medium", None, "building"),
+    ("inside", 3, rel(HOMES, "inside", cat("open_ground")), "(rel (cat apartment_house) inside (cat open_ground))",
+     "all residential buildings that are inside the open ground", "B4", "easy", "outside", "apartment_house"),
+    ("outside", 3, rel(HOMES, "outside", cat("open_ground")), "(rel (cat apartment_house) outside (cat open_ground))",
+     "all residential buildings that are outside the open ground", "B3 B6 B7", "medium", "inside", "apartment_house"),
+    ("closest", 3, {"op": "nearest", "of": HOMES, "anchor": cat("tree")}, "(nearest (cat apartment_house) (cat tree))",
+     "the residential building closest to the tree", "B4", "easy", None, "apartment_house"),
+    ("tin", 3, rel({"op": "and", "args": [cat("tin_roof"), cat("building")]}, "far", cat("open_ground")),
+     "(rel (and (cat building) (cat tin_roof)) far (cat open_ground))",
+     "all buildings with a tin roof that are far from the open ground", "B1", "easy", None, "building tin_roof"),
+]  # fmt: skip
+
+RULES = {
+    "outline_tolerance_px": 3.0, "near_share": 0.1, "near_max_px": 128.0, "far_share": 0.5, "direction_half_angle_deg": 45.0,
+    "direction_margin_deg": 10.0, "near_margin_share": 0.05, "inside_share": 0.95, "inside_undecided_share": 0.8,
+    "outside_undecided_share": 0.2, "direction_shared_share": 0.2, "area_margin_share": 0.05, "nearest_margin_share": 0.1,
+    "farthest_margin_share": 0.03, "position_margin_px": 5.0, "anchor_max_scene_share": 0.4, "min_instance_px": 100,
+    "unanswerable_share": 0.15, "eqs_iou": 0.5, "coverage_share": 0.5,
+    "outline": {"algorithm": "douglas-peucker", "tolerance_px": 1.0, "start_vertex": "smallest y, then smallest x", "library": "none"},
+    "relations": ["north_of", "east_of", "south_of", "west_of", "near", "far", "inside", "contains", "outside", "overlaps"],
+    "difficulty": {"candidates": 20, "level": 3, "area_share": 0.0033, "cardinality": 2, "medium_from": 2, "hard_from": 3},
+}  # fmt: skip
+
+
+class Ground:
+    """The local ground frame of a scene by the document's formulas."""
+
+    def __init__(self, scene_id):
+        self.crs, self.t, self.metric, self.source = SCENES[scene_id]
+        self.move = pyproj.Transformer.from_crs(self.crs, self.metric, always_xy=True)
+        self.home = self.move.transform(*self.to_crs(WIDTH / 2, HEIGHT / 2))
+        self.back = pyproj.Transformer.from_crs(self.metric, CRS84, always_xy=True)
+        self.proj = pyproj.Proj(self.metric)
+        factors = self.proj.get_factors(*self.back.transform(*self.home))
+        self.k, self.convergence = math.sqrt(factors.areal_scale), factors.meridian_convergence
+        cx, cy = WIDTH / 2, HEIGHT / 2
+        right, left, down, up = (self.at(cx + i, cy + j) for i, j in ((8, 0), (-8, 0), (0, 8), (0, -8)))
+        jacobian = [[(right[n] - left[n]) / 16, (down[n] - up[n]) / 16] for n in (0, 1)]
+        self.pixel_area = abs(jacobian[0][0] * jacobian[1][1] - jacobian[0][1] * jacobian[1][0])
+        self.gsd = math.sqrt(self.pixel_area)
+        self.image_up = (math.degrees(math.atan2(up[0] - down[0], up[1] - down[1])) + self.convergence) % 360
+        self.side = math.dist(self.at(80, 0), self.at(80, HEIGHT))
+
+    def to_crs(self, x, y):
+        a, b, c, d, e, f = self.t
+        return a * x + b * y + c, d * x + e * y + f
+
+    def at(self, x, y):
+        u, v = self.move.transform(*self.to_crs(x, y))
+        return (u - self.home[0]) / self.k, (v - self.home[1]) / self.k
+
+    def convergence_at(self, x_m, y_m):
+        lonlat = self.back.transform(x_m * self.k + self.home[0], y_m * self.k + self.home[1])
+        return self.proj.get_factors(*lonlat).meridian_convergence
+
+    def polygon(self, rect, hole=None):
+        return shapely.Polygon([self.at(*p) for p in corners(rect)], [[self.at(*p) for p in corners(hole)]] if hole else [])
+
+    def lonlat(self, rect, hole=None):
+        move = pyproj.Transformer.from_crs(self.crs, CRS84, always_xy=True)
+        ring = [move.transform(*self.to_crs(*p)) for p in corners(rect)]
+        return shapely.Polygon(ring, [[move.transform(*self.to_crs(*p)) for p in corners(hole)]] if hole else [])
+
+
+def corners(rect):
+    x0, y0, x1, y1 = rect
+    return [(x0, y0), (x1, y0), (x1, y1), (x0, y1)]
+
+
+def dump(value):
+    return json.dumps(value, sort_keys=True, ensure_ascii=False)
+
+
+def sha256(data):
+    return hashlib.sha256(data).hexdigest()
+
+
+def query_id(scene_id, canonical):
+    return "q-" + sha256(json.dumps([scene_id, canonical], separators=(",", ":"), ensure_ascii=False).encode())[:16]
+
+
+def write_tif(path, array, transform, crs):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    array = array if array.ndim == 3 else array[None]
+    with rasterio.open(
+        path, "w", driver="GTiff", width=array.shape[2], height=array.shape[1], count=array.shape[0], dtype=array.dtype.name,
+        transform=Affine(*transform), crs=crs, compress="zstd",
+    ) as target:  # fmt: skip
+        target.write(array)
+
+
+def instance_id(scene_id, name):
+    return f"{scene_id}/{name}"
+
+
+def rle_of(mask):
+    return coco_mask.encode(np.asfortranarray(mask.astype(np.uint8)))["counts"].decode()
+
+
+def instance_row(scene_id, ground, name, rect, category, label, plane, hole=None):
+    mask = np.zeros((HEIGHT, WIDTH), dtype=bool)
+    x0, y0, x1, y1 = rect
+    mask[y0:y1, x0:x1] = True
+    if hole:
+        mask[hole[1] : hole[3], hole[0] : hole[2]] = False
+    polygon = ground.polygon(rect, hole)
+    a, b, _, d = (ground.at(*p) for p in corners(rect))
+    wide, high = math.dist(a, b), math.dist(a, d)
+    end = b if wide >= high else d
+    orientation = (math.degrees(math.atan2(end[0] - a[0], end[1] - a[1])) + ground.convergence) % 180
+    area_px = int(mask.sum())
+    row = {
+        "instance_id": instance_id(scene_id, name), "scene_id": scene_id, "label": label, "plane": plane, "category": category,
+        "countable": label is not None, "boxable": label is not None, "cut": x0 == 0, "area_px": area_px,
+        "area_m2": area_px * ground.pixel_area, "perimeter_m": polygon.length, "length_m": max(wide, high), "width_m": min(wide, high),
+        "orientation_deg": orientation, "elongation": max(wide, high) / min(wide, high),
+        "compactness": 4 * math.pi * polygon.area / polygon.length**2, "centroid_x_m": polygon.centroid.x,
+        "centroid_y_m": polygon.centroid.y, "point_x_px": x0 + 1.5, "point_y_px": y0 + 1.5,
+        "hbb_px": [float(v) for v in rect] if label else None,
+        "obb_px": [float(v) for p in corners(rect) for v in p] if label else None, "rle": rle_of(mask), "moved_px": 0,
+        "source_ids": [f"osm/way/{label or 99}"], "proposal": "vector", "review_state": "unreviewed",
+        "geometry": shapely.to_wkb(ground.lonlat(rect, hole)),
+    }  # fmt: skip
+    return row, mask
+
+
+def graph_rows(scene_id, ground):
+    """Every TRUE and UNDECIDED edge, pair by pair, with scalar arithmetic."""
+    shapes = {name: (ground.polygon(rect), True) for name, (rect, _) in BUILDINGS.items()}
+    shapes["R"] = (ground.polygon(REGION, HOLE), False)
+    two_tau = 2 * TAU * ground.gsd
+    near, far = min(0.1 * ground.side, 128 * ground.gsd), 0.5 * ground.side
+    rows = []
+
+    def add(s, a, relation, verdict, value, unit, margin):
+        if verdict != "FALSE":
+            rows.append(
+                {
+                    "scene_id": scene_id, "subject_id": instance_id(scene_id, s), "anchor_id": instance_id(scene_id, a),
+                    "relation": relation, "verdict": verdict, "value": value, "unit": unit, "margin": margin,
+                }  # fmt: skip
+            )
+
+    def decide(depth, margin):
+        return "TRUE" if depth >= margin else "FALSE" if depth <= -margin else "UNDECIDED"
+
+    for s, (subject, _) in shapes.items():
+        for a, (anchor, countable) in shapes.items():
+            if s == a:
+                continue
+            sharing = "R" in (s, a) and (s in INSIDE or a in INSIDE)
+            distance = subject.distance(anchor)
+            target, turn = subject.centroid, ground.convergence_at(anchor.centroid.x, anchor.centroid.y)
+            rays = []
+            for start in (anchor.centroid, shapely.Point(shapely.shortest_line(anchor, target).coords[0])):
+                x, y = target.x - start.x, target.y - start.y
+                length = math.hypot(x, y)
+                rays.append(((math.degrees(math.atan2(x, y)) + turn) % 360, max(10.0, math.degrees(math.atan2(two_tau, length)))))
+            deciding = rays[0] if countable else rays[1]
+            for relation, middle in (("north_of", 0), ("east_of", 90), ("south_of", 180), ("west_of", 270)):
+                verdicts = {
+                    decide(45 - abs((azimuth - middle + 180) % 360 - 180), margin) for azimuth, margin in (rays if countable else rays[1:])
+                }
+                verdict = verdicts.pop() if len(verdicts) == 1 else "UNDECIDED"
+                add(s, a, relation, "FALSE" if sharing else verdict, deciding[0], "deg", deciding[1])
+            margin = max(0.05 * near, two_tau)
+            add(s, a, "near", "FALSE" if sharing else decide(near - distance, margin), distance, "m", margin)
+            margin = max(0.05 * far, two_tau)
+            add(s, a, "far", decide(distance - far, margin), distance, "m", margin)
+    for s in BUILDINGS:
+        if s in INSIDE:
+            add(s, "R", "inside", "TRUE", 1.0, "share", 0.15)
+            add("R", s, "contains", "TRUE", 1.0, "share", 0.15)
+        else:
+            add(s, "R", "outside", "TRUE", 0.0, "share", 0.2)
+    return sorted(rows, key=lambda r: (r["scene_id"], r["subject_id"], r["anchor_id"], r["relation"]))
+
+
+def build_scene(folder, sources, scene_id):
+    ground = Ground(scene_id)
+    crs, t, metric, source = SCENES[scene_id]
+    col, row, width, height = WINDOWS[scene_id]
+    noise = np.random.Generator(np.random.PCG64(len(scene_id))).integers(1, 255, (3, 200, 220), dtype=np.uint8)
+    origin = (t[0], t[1], t[2] - col * t[0], t[3], t[4], t[5] - row * t[4])
+    write_tif(sources / f"{source} ä.tif", noise, origin, crs)
+    write_tif(folder / f"scenes/{scene_id}.tif", noise[:, row : row + height, col : col + width], t, crs)
+    index = np.zeros((HEIGHT, WIDTH), dtype=np.uint16)
+    instances = []
+    for label, (name, (rect, category)) in enumerate(BUILDINGS.items(), start=1):
+        entry, mask = instance_row(scene_id, ground, name, rect, category, label, None)
+        index[mask] = label
+        instances.append(entry)
+    entry, mask = instance_row(scene_id, ground, "R", REGION, ["open_ground"], None, 0, HOLE)
+    instances.append(entry)
+    write_tif(folder / f"masks/{scene_id}.tif", index, t, crs)
+    write_tif(folder / f"regions/{scene_id}.tif", mask.astype(np.uint8), t, crs)
+    scene = {
+        "scene_id": scene_id, "path": f"scenes/{scene_id}.tif", "mask_path": f"masks/{scene_id}.tif",
+        "region_path": f"regions/{scene_id}.tif", "crs": crs, "transform": list(t), "width": WIDTH, "height": HEIGHT, "gsd_m": ground.gsd,
+        "pixel_area_m2": ground.pixel_area, "metric_crs": metric, "scale_k": ground.k, "convergence_deg": ground.convergence,
+        "image_up_deg": ground.image_up, "north_up": True, "valid_share": 1.0, "shorter_side_m": ground.side, "source": source,
+        "source_sha256": sha256((sources / f"{source} ä.tif").read_bytes()), "window": [col, row, width, height], "licence": "CC0-1.0",
+        "attribution": "nobody", "acquired": None, "how": "window", "poi_id": None,
+        "geometry": shapely.to_wkb(ground.lonlat((0, 0, WIDTH, HEIGHT))),
+    }  # fmt: skip
+    return scene, instances, graph_rows(scene_id, ground)
+
+
+def query_rows(scene_id):
+    ids = {entry[0]: query_id(scene_id, entry[3]) for entry in QUERIES}
+    rows = []
+    for key, level, program, canonical, sentence, answers, difficulty, counterfactual, category in QUERIES:
+        found = sorted(instance_id(scene_id, name) for name in answers.split())
+        kind = "answerable" if found else "category_absent" if level == 1 else "relation_unsatisfied"
+        rows.append(
+            {
+                "query_id": ids[key], "scene_id": scene_id, "form": "program", "level": level, "program": program, "canonical": canonical,
+                "answer_ids": found, "answerable": bool(found), "kind": kind, "polarity": "positive" if found else "negative",
+                "sentences": [sentence], "counterfactual_of": ids.get(counterfactual), "difficulty": difficulty, "annotation_id": None,
+                "category": category.split(),
+            }  # fmt: skip
+        )
+    return sorted(rows, key=lambda r: r["query_id"])
+
+
+def write_lines(path, rows):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("".join(dump(row) + "\n" for row in rows), encoding="utf-8")
+
+
+def read_lines(path):
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+
+
+def write_exports(folder, scenes, instances):
+    names = sorted({i["category"][0] for i in instances if i["countable"]})
+    annotations = [
+        {
+            "id": n, "image_id": 1 + [s["scene_id"] for s in scenes].index(i["scene_id"]), "category_id": 1 + names.index(i["category"][0]),
+            "segmentation": {"size": [HEIGHT, WIDTH], "counts": i["rle"]}, "area": i["area_px"], "iscrowd": 0,
+            "bbox": [i["hbb_px"][0], i["hbb_px"][1], i["hbb_px"][2] - i["hbb_px"][0], i["hbb_px"][3] - i["hbb_px"][1]],
+            "instance_id": i["instance_id"],
+        }
+        for n, i in enumerate((i for i in instances if i["countable"]), start=1)
+    ]  # fmt: skip
+    images = [{"id": n, "file_name": s["path"], "width": WIDTH, "height": HEIGHT} for n, s in enumerate(scenes, start=1)]
+    coco = {"images": images, "annotations": annotations, "categories": [{"id": n, "name": c} for n, c in enumerate(names, start=1)]}
+    (folder / "exports/dota").mkdir(parents=True, exist_ok=True)
+    (folder / "exports/coco.json").write_text(dump(coco))
+    for scene in scenes:
+        boxed = [i for i in instances if i["scene_id"] == scene["scene_id"] and i["obb_px"]]
+        lines = [f"{' '.join(str(v) for v in i['obb_px'])} {i['category'][0]} {int(i['cut'])}\n" for i in boxed]
+        (folder / f"exports/dota/{scene['scene_id']}.txt").write_text("".join(lines))
+
+
+def smallest_distance(one, other):
+    """Geodesic metres between two far-apart footprints: the smallest over densely sampled boundaries."""
+    a, b = (np.asarray(shapely.segmentize(shapely.from_wkb(s["geometry"]), 1e-4).exterior.coords) for s in (one, other))
+    i, j = (v.ravel() for v in np.meshgrid(np.arange(len(a)), np.arange(len(b))))
+    return float(pyproj.Geod(ellps="WGS84").inv(a[i, 0], a[i, 1], b[j, 0], b[j, 1])[2].min())
+
+
+def build(folder: Path, sources: Path) -> None:
+    """Write the whole release and its source rasters."""
+    folder.mkdir(parents=True)
+    scenes, instances, relations, queries = [], [], [], []
+    for scene_id in sorted(SCENES):
+        scene, found, edges = build_scene(folder, sources, scene_id)
+        scenes.append(scene)
+        instances += found
+        relations += edges
+        queries += query_rows(scene_id)
+    write_table(folder / "scenes.parquet", scenes)
+    write_table(folder / "instances.parquet", instances)
+    write_table(folder / "relations.parquet", relations)
+    write_lines(folder / "queries.jsonl", queries)
+    write_exports(folder, scenes, instances)
+    per_split = {"train": ["s-utm"], "test": ["s-merc"], "val": []}
+    split = {
+        "protocol": "scene-disjoint", "version": 1, "seed": 7, "assignment": per_split,
+        "groups": [{"group_id": f"g-{s}", "scenes": [s], "reasons": []} for s in sorted(SCENES)],
+        "proof": {
+            "shared_pixels_between_splits": 0, "smallest_distance_m": {"test-train": smallest_distance(*scenes)},
+            "scenes": {"train": 1, "test": 1, "val": 0}, "queries": {"train": len(QUERIES), "test": len(QUERIES), "val": 0},
+            "target_share": {"train": 0.7, "test": 0.2, "val": 0.1}, "buffer_m": {"same_source": 0, "other_source": 100},
+        },
+    }  # fmt: skip
+    (folder / "splits").mkdir()
+    (folder / "splits/scene-disjoint.json").write_text(dump(split))
+    by_id = {s["scene_id"]: s for s in scenes}
+    for name, ids in per_split.items():
+        rows = [
+            {
+                "query_id": q["query_id"], "sentence": q["sentences"][0], "image": by_id[q["scene_id"]]["path"],
+                "gsd_m": by_id[q["scene_id"]]["gsd_m"], "crs": by_id[q["scene_id"]]["crs"], "north": by_id[q["scene_id"]]["image_up_deg"],
+            }
+            for q in queries
+            if q["scene_id"] in ids
+        ]  # fmt: skip
+        write_lines(folder / f"inputs/scene-disjoint-{name}.jsonl", sorted(rows, key=lambda r: r["query_id"]))
+    (folder / "taxonomy").mkdir()
+    (folder / "taxonomy/tiny.v1.yaml").write_text(TAXONOMY)
+    (folder / "stac").mkdir()
+    (folder / "stac/catalog.json").write_text(dump({"id": "tiny", "type": "Catalog"}))
+    for scene_id in SCENES:
+        (folder / f"stac/{scene_id}.json").write_text(dump({"id": scene_id, "type": "Feature"}))
+    (folder / "README.md").write_text("# tiny\n")
+    (folder / "sample.png").write_bytes(b"a picture")
+    manifest = {
+        "name": "tiny", "version": "1", "title": "Tiny", "description": "made by hand", "format_version": 1, "rules": RULES,
+        "config_sha256": "0" * 64, "versions": {}, "files": [], "unknown_is_other": {"roof": "every roof was looked at"},
+        "licences": [
+            {"source": "drone", "layer": "pixels", "licence": "CC0-1.0", "attribution": "nobody", "url": None},
+            {"source": "mosaic", "layer": "pixels", "licence": "CC0-1.0", "attribution": "nobody", "url": None},
+            {"source": "osm", "layer": "annotations", "licence": "ODbL-1.0", "attribution": "contributors", "url": None},
+        ],
+        "review": {"policy": "none", "note": "unreviewed", "states": {"unreviewed": len(instances)}},
+        "counts": {
+            "scenes": 2, "instances": 20, "regions": 2, "relations": len(relations), "queries": 26, "answerable": 22, "unanswerable": 4,
+            "drops": {}, "levels": {"1": 4, "2": 2, "3": 16, "4": 2, "5": 2},
+        },
+    }  # fmt: skip
+    (folder / "manifest.json").write_text(dump(manifest))
+    seal(folder)
+
+
+def write_table(path, rows):
+    pq.write_table(pa.Table.from_pylist(rows), path)
+
+
+def seal(folder: Path) -> None:
+    """Write the manifest's list of files anew, so that a planted fault is found by what it means and not by its digest."""
+    manifest = json.loads((folder / "manifest.json").read_text())
+    files = [p for p in folder.rglob("*") if p.is_file() and p.name not in ("manifest.json", "audit.json")]
+    manifest["files"] = sorted(
+        ({"path": p.relative_to(folder).as_posix(), "bytes": p.stat().st_size, "sha256": sha256(p.read_bytes())} for p in files),
+        key=lambda f: f["path"],
+    )
+    (folder / "manifest.json").write_text(dump(manifest))

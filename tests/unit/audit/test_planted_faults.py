@@ -1,0 +1,389 @@
+"""A good release passes with zero findings; each fault planted in it is found by its code."""
+
+import json
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+import rasterio
+
+from tests.unit.audit import _tiny_release as tiny
+from trigpoint.audit import AuditError, audit_release
+
+
+@pytest.fixture(scope="session")
+def good(tmp_path_factory):
+    root = tmp_path_factory.mktemp("tiny")
+    tiny.build(root / "release", root / "sources")
+    return root
+
+
+@pytest.fixture
+def release(good, tmp_path):
+    return Path(shutil.copytree(good / "release", tmp_path / "release"))
+
+
+def edit_rows(folder, name, change):
+    rows = pq.read_table(folder / name).to_pylist()
+    rows = change(rows) or rows
+    tiny.write_table(folder / name, rows)
+
+
+def edit_row(folder, name, change, **where):
+    def apply(rows):
+        found = [row for row in rows if all(row[key] == value for key, value in where.items())]
+        assert found, where
+        for row in found:
+            change(row)
+
+    edit_rows(folder, name, apply)
+
+
+def edit_query(folder, key, change, scene="s-utm"):
+    rows = tiny.read_lines(folder / "queries.jsonl")
+    canonical = next(entry[3] for entry in tiny.QUERIES if entry[0] == key)
+    row = next(row for row in rows if row["scene_id"] == scene and row["canonical"] == canonical)
+    change(row)
+    tiny.write_lines(folder / "queries.jsonl", rows)
+
+
+def edit_json(folder, name, change):
+    content = json.loads((folder / name).read_text())
+    change(content)
+    (folder / name).write_text(tiny.dump(content))
+
+
+def edit_pixels(folder, name, change):
+    with rasterio.open(folder / name, "r+") as dataset:
+        band = dataset.read(1)
+        change(band)
+        dataset.write(band, 1)
+
+
+def put(**values):
+    return lambda row: row.update(values)
+
+
+def instance(name, change, scene="s-utm"):
+    return lambda folder: edit_row(folder, "instances.parquet", change, instance_id=f"{scene}/{name}")
+
+
+def edge(s, relation, a, change):
+    where = {"subject_id": f"s-utm/{s}", "relation": relation, "anchor_id": f"s-utm/{a}"}
+    return lambda folder: edit_row(folder, "relations.parquet", change, **where)
+
+
+def drop_edge(s, relation, a):
+    def keep(rows):
+        wanted = (f"s-utm/{s}", relation, f"s-utm/{a}")
+        kept = [r for r in rows if (r["subject_id"], r["relation"], r["anchor_id"]) != wanted]
+        assert len(kept) == len(rows) - 1
+        return kept
+
+    return lambda folder: edit_rows(folder, "relations.parquet", keep)
+
+
+def scene(change, scene_id="s-merc"):
+    return lambda folder: edit_row(folder, "scenes.parquet", change, scene_id=scene_id)
+
+
+def query(key, change):
+    return lambda folder: edit_query(folder, key, change)
+
+
+def manifest(change):
+    return lambda folder: edit_json(folder, "manifest.json", change)
+
+
+def split(change):
+    return lambda folder: edit_json(folder, "splits/scene-disjoint.json", change)
+
+
+def pixels(name, rows, cols, value):
+    def change(band):
+        band[rows, cols] = value
+
+    return lambda folder: edit_pixels(folder, name, change)
+
+
+def swap_owners(folder):
+    def change(band):
+        one, three = band == 1, band == 3
+        band[one], band[three] = 3, 1
+
+    edit_pixels(folder, "masks/s-utm.tif", change)
+
+
+def leak(folder):
+    path = folder / "inputs/scene-disjoint-test.jsonl"
+    rows = tiny.read_lines(path)
+    rows[0]["level"] = 3
+    tiny.write_lines(path, rows)
+
+
+def foreign_input(folder):
+    path = folder / "inputs/scene-disjoint-test.jsonl"
+    other = tiny.read_lines(folder / "inputs/scene-disjoint-train.jsonl")
+    tiny.write_lines(path, sorted([*tiny.read_lines(path), other[0]], key=lambda r: r["query_id"]))
+
+
+def wrong_sentence_input(folder):
+    path = folder / "inputs/scene-disjoint-test.jsonl"
+    rows = tiny.read_lines(path)
+    rows[0]["sentence"] = rows[1]["sentence"]
+    tiny.write_lines(path, rows)
+
+
+def move_vertex(row):
+    import shapely
+
+    ring = np.asarray(shapely.from_wkb(row["geometry"]).exterior.coords)
+    ring[2] += (ring[0] - ring[2]) * 0.2
+    row["geometry"] = shapely.to_wkb(shapely.Polygon(ring))
+
+
+def min_width_obb(row):
+    """A rectangle of the right width around the mask, but longer than need be."""
+    x0, y0, x1, y1 = row["hbb_px"]
+    row["obb_px"] = [x0, y0, x1 + 4, y0, x1 + 4, y1, x0, y1]
+
+
+def turn_corners(row):
+    row["obb_px"] = row["obb_px"][2:] + row["obb_px"][:2]
+
+
+def overlap_windows(folder):
+    """Both scenes now name one source and share a corner of it, across splits."""
+
+    def change(rows):
+        rows[0]["source_sha256"] = rows[1]["source_sha256"]
+        rows[0]["window"] = [100, 100, 160, 128]
+
+    edit_rows(folder, "scenes.parquet", change)
+
+
+def invert(row):
+    row["verdict"] = "TRUE"
+
+
+def stale_audit(folder):
+    (folder / "audit.json").write_text(tiny.dump({"manifest_sha256": "0" * 64}))
+
+
+def unbalance(folder):
+    """Say that three in four queries should be unanswerable."""
+    edit_json(folder, "manifest.json", lambda m: m["rules"].update(unanswerable_share=0.75))
+
+
+FAULTS = [
+    # code, item (a part of it), fault
+    ("georeferencing: gsd is nominal", "gsd_nominal", "s-merc", scene(put(gsd_m=0.15))),
+    ("georeferencing: gsd is neither", "gsd_wrong", "s-merc", scene(put(gsd_m=0.2))),
+    ("georeferencing: Web Mercator kept as the metric frame", "metric_crs", "s-merc", scene(put(metric_crs="EPSG:3857"))),
+    ("georeferencing: pixel area", "pixel_area_wrong", "s-utm", scene(put(pixel_area_m2=0.26), "s-utm")),
+    ("georeferencing: convergence of the wrong sign", "convergence_wrong", "s-utm", scene(lambda r: r.update(convergence_deg=-r["convergence_deg"]), "s-utm")),
+    ("georeferencing: scale", "scale_wrong", "s-utm", scene(put(scale_k=1.0), "s-utm")),
+    ("georeferencing: image up", "image_up_wrong", "s-utm", scene(put(image_up_deg=0.0), "s-utm")),
+    ("georeferencing: north up", "north_up_wrong", "s-utm", scene(put(north_up=False), "s-utm")),
+    ("georeferencing: GDAL's order of the transform", "scene_transform", "s-utm", scene(lambda r: r.update(transform=[330000.0, 0.5, 0.0, 3060000.0, 0.0, -0.5]), "s-utm")),
+    ("georeferencing: CRS", "scene_crs", "s-utm", scene(put(crs="EPSG:32644"), "s-utm")),
+    ("georeferencing: size", "scene_size", "s-utm", scene(put(width=128, height=160), "s-utm")),
+    ("georeferencing: valid share", "valid_share_wrong", "s-utm", scene(put(valid_share=0.9), "s-utm")),
+    ("georeferencing: shorter side", "shorter_side_wrong", "s-merc", scene(put(shorter_side_m=128 * 0.15))),
+    ("georeferencing: footprint of another scene", "footprint_wrong", "s-utm", lambda f: edit_rows(f, "scenes.parquet", lambda rows: rows[1].update(geometry=rows[0]["geometry"]))),
+    ("ownership: a pixel changes hands", "area_px_wrong", "s-utm/B1", pixels("masks/s-utm.tif", 15, 20, 0)),
+    ("ownership: run lengths no longer fit", "rle_wrong", "s-utm/B1", pixels("masks/s-utm.tif", 15, 20, 0)),
+    ("ownership: owners swapped", "rle_wrong", "s-utm/B3", swap_owners),
+    ("ownership: a label of nobody", "label_without_instance", "s-utm", pixels("masks/s-utm.tif", slice(50, 52), slice(50, 52), 77)),
+    ("ownership: an instance without pixels", "instance_without_pixels", "s-utm/B2", pixels("masks/s-utm.tif", slice(0, 22), slice(55, 90), 0)),
+    ("ownership: a plane of nobody", "plane_without_region", "s-utm", pixels("regions/s-utm.tif", 0, 0, 2)),
+    ("ownership: two instances of one label", "label_twice", "label 2", instance("B1", put(label=2))),
+    ("ownership: cut", "cut_wrong", "s-utm/B6", instance("B6", put(cut=False))),
+    ("ownership: nominal square metres", "area_m2_wrong", "s-merc/B1", instance("B1", lambda r: r.update(area_m2=r["area_px"] * 0.0225), "s-merc")),
+    ("ownership: a vertex moved", "outline_wrong", "s-utm/B5", instance("B5", move_vertex)),
+    ("ownership: point outside", "point_outside", "s-utm/B5", instance("B5", put(point_x_px=1.0))),
+    ("ownership: hostile run lengths", "rle_wrong", "s-utm/B5", instance("B5", put(rle="~~~~"))),
+    ("boxes: hbb shifted by one", "hbb_wrong", "s-utm/B1", instance("B1", put(hbb_px=[10.0, 10.0, 33.0, 23.0]))),
+    ("boxes: obb minimal in width alone", "obb_not_minimal", "s-utm/B2", instance("B2", min_width_obb)),
+    ("boxes: obb starts elsewhere", "obb_corner_order", "s-utm/B2", instance("B2", turn_corners)),
+    ("boxes: obb cuts the mask", "obb_not_enclosing", "s-utm/B2", instance("B2", put(obb_px=[60.0, 8.0, 79.0, 8.0, 79.0, 20.0, 60.0, 20.0]))),
+    ("boxes: a region with a box", "box_unwanted", "s-utm/R", instance("R", put(obb_px=[0.0] * 8))),
+    ("boxes: length in pixels", "rectangle_wrong", "s-utm/B1", instance("B1", put(length_m=24.0))),
+    ("boxes: orientation turned", "orientation_wrong", "s-utm/B1", instance("B1", lambda r: r.update(orientation_deg=(r["orientation_deg"] + 90) % 180))),
+    ("boxes: perimeter of a staircase", "perimeter_wrong", "s-utm/B1", instance("B1", lambda r: r.update(perimeter_m=r["perimeter_m"] * 1.26))),
+    ("boxes: centroid", "centroid_wrong", "s-utm/B1", instance("B1", put(centroid_x_m=0.0))),
+    ("boxes: compactness", "compactness_wrong", "s-utm/B1", instance("B1", put(compactness=0.2))),
+    ("boxes: elongation", "elongation_wrong", "s-utm/B1", instance("B1", put(elongation=9.0))),
+    ("relations: flipped", "edge_opposite", "s-utm/B1 south_of s-utm/B3", edge("B1", "north_of", "B3", put(relation="south_of"))),
+    ("relations: flipped, the right one gone", "edge_opposite", "s-utm/B1 north_of s-utm/B3", edge("B1", "north_of", "B3", put(relation="south_of"))),
+    ("relations: dropped", "edge_opposite", "s-utm/B7 near s-utm/B1", drop_edge("B7", "near", "B1")),
+    ("relations: an undecided edge dropped", "edge_missing", "s-utm/B7 far s-utm/R", drop_edge("B7", "far", "R")),
+    ("relations: TRUE turned UNDECIDED", "edge_verdict", "s-utm/B4 far s-utm/B1", edge("B4", "far", "B1", put(verdict="UNDECIDED"))),
+    ("relations: value", "edge_value", "s-utm/B4 far s-utm/B1", edge("B4", "far", "B1", lambda r: r.update(value=r["value"] + 2))),
+    ("relations: margin", "edge_margin", "s-utm/B4 far s-utm/B1", edge("B4", "far", "B1", put(margin=0.1))),
+    ("relations: unit", "edge_unit", "s-utm/B4 far s-utm/B1", edge("B4", "far", "B1", put(unit="px"))),
+    ("relations: symmetry", "algebra_symmetry", "s-utm/B4 far s-utm/B1", drop_edge("B1", "far", "B4")),
+    ("relations: inverse", "algebra_inverse", "s-utm/B4 inside s-utm/R", drop_edge("R", "contains", "B4")),
+    ("relations: disjoint", "algebra_disjoint", "s-utm/B4 inside s-utm/R", lambda f: edit_rows(f, "relations.parquet", lambda rows: [*rows, next(r for r in rows if r["subject_id"] == "s-utm/B3" and r["relation"] == "outside") | {"subject_id": "s-utm/B4"}])),
+    ("relations: unknown", "relation_unknown", "beside", edge("B4", "far", "B1", put(relation="beside"))),
+    ("relations: to nobody", "edge_unreadable", "s-utm/B99", edge("B4", "far", "B1", put(anchor_id="s-utm/B99"))),
+    ("answers: stale", "answer_stale", "q-", query("far", put(answer_ids=["s-utm/B4"]))),
+    ("answers: of another scene", "answer_unknown", "q-", query("near", put(answer_ids=["s-merc/B7"]))),
+    ("answers: answerable without answer", "answerable_wrong", "q-", query("near", put(answer_ids=[]))),
+    ("answers: undecided at the root", "answer_undecided", "q-", query("far", put(program=tiny.rel(tiny.cat("building"), "far", tiny.cat("open_ground"))))),
+    ("answers: anchor denotes several", "program_error", "q-", query("far", put(program=tiny.rel(tiny.HOMES, "far", tiny.cat("temple"))))),
+    ("queries: level", "level_wrong", "q-", query("both", put(level=3))),
+    ("queries: kind", "kind_wrong", "q-", query("none", put(kind="answerable"))),
+    ("queries: absence that is none", "absence_wrong", "q-", query("none", put(kind="category_absent"))),
+    ("queries: polarity", "polarity_wrong", "q-", query("none", put(polarity="positive"))),
+    ("queries: canonical form", "canonical_differs", "q-", query("far", put(canonical="(cat tree)"))),
+    ("queries: id of another program", "query_id_wrong", "q-", query("far", put(program=tiny.HOMES))),
+    ("queries: no program", "program_malformed", "q-", query("far", put(program={"op": "eval", "code": "1"}))),
+    ("queries: category", "category_wrong", "q-", query("far", put(category=["temple"]))),
+    ("queries: difficulty", "difficulty_wrong", "q-", query("far", put(difficulty="hard"))),
+    ("queries: counterfactual of an unrelated program", "counterfactual_wrong", "q-", query("far", lambda r: r.update(counterfactual_of=tiny.query_id("s-utm", "(cat apartment_house)")))),
+    ("queries: share of unanswerables", "unanswerable_share", "", unbalance),
+    ("sentences: of another query", "sentence_mismatch", "q-", query("far", put(sentences=["all residential buildings that are near the school"]))),
+    ("sentences: not in the grammar", "sentence_unparsed", "q-", query("far", put(sentences=["show me the far homes"]))),
+    ("splits: a scene in two", "scene_in_splits", "s-utm", split(lambda s: s["assignment"]["test"].append("s-utm"))),
+    ("splits: a scene in none", "scene_in_splits", "s-utm", split(lambda s: s["assignment"].update(train=[]))),
+    ("splits: shared pixels across", "group_straddles", "s-merc s-utm", overlap_windows),
+    ("splits: closer than the buffer", "group_straddles", "s-merc s-utm", split(lambda s: s["proof"]["buffer_m"].update(other_source=1e6))),
+    ("splits: proof", "proof_wrong", "queries", split(lambda s: s["proof"]["queries"].update(test=14))),
+    ("splits: proof of distance", "proof_wrong", "smallest_distance_m test-train", split(lambda s: s["proof"]["smallest_distance_m"].update({"test-train": 1.0}))),
+    ("inputs: a key that leaks", "input_keys", "q-", leak),
+    ("inputs: a query of another split", "input_foreign", "q-", foreign_input),
+    ("inputs: the sentence of another query", "input_differs", "sentence", wrong_sentence_input),
+    ("exports: coco area", "coco_annotation", "area", lambda f: edit_json(f, "exports/coco.json", lambda c: c["annotations"][0].update(area=1))),
+    ("exports: coco ids twice", "coco_annotation", "7", lambda f: edit_json(f, "exports/coco.json", lambda c: [a.update(id=7) for a in c["annotations"][:2]])),
+    ("exports: dota", "dota_wrong", "s-utm/B1", lambda f: (f / "exports/dota/s-utm.txt").write_text((f / "exports/dota/s-utm.txt").read_text().replace("34.0 10.0", "35.0 10.0"))),
+    ("manifest: a wrong count", "count_wrong", "counts.queries", manifest(lambda m: m["counts"].update(queries=27))),
+    ("manifest: a key gone", "manifest_key", "versions", manifest(lambda m: m.pop("versions"))),
+    ("manifest: a licence gone", "licence_missing", "drone", manifest(lambda m: m["licences"].pop(0))),
+    ("manifest: a licence of annotations gone", "licence_missing", "osm/way/1", manifest(lambda m: m["licences"].pop(2))),
+    ("manifest: a licence that differs", "licence_differs", "s-utm", scene(put(licence="CC-BY-4.0"), "s-utm")),
+    ("manifest: review states", "review_wrong", "review.states", instance("B1", put(review_state="accepted"))),
+    ("files: audit of another manifest", "audit_stale", "manifest_sha256", stale_audit),
+    ("files: a scene's raster gone", "scene_unreadable", "s-utm", lambda f: (f / "scenes/s-utm.tif").unlink()),
+    ("files: a raster cut short", "mask_unreadable", "s-utm", lambda f: (f / "masks/s-utm.tif").write_bytes((f / "masks/s-utm.tif").read_bytes()[:200])),
+    ("files: a table that is none", "table_unreadable", "", lambda f: (f / "relations.parquet").write_bytes(b"PAR1")),
+    ("files: a card gone", "part_missing", "README.md", lambda f: (f / "README.md").unlink()),
+    ("files: a column gone", "column_missing", "cut", lambda f: pq.write_table(pq.read_table(f / "instances.parquet").drop_columns(["cut"]), f / "instances.parquet")),
+]  # fmt: skip
+
+
+def test_a_good_release_passes_with_no_finding(good):
+    report = audit_release(good / "release", good / "sources")
+
+    assert report.findings == ()
+    assert report.checks["relation_verdicts"] == 2 * 11 * 10 * 10
+    assert report.checks["recut"] == 2
+
+
+@pytest.mark.parametrize(("code", "item", "plant"), [fault[1:] for fault in FAULTS], ids=[fault[0] for fault in FAULTS])
+def test_a_planted_fault_is_found_by_its_code(release, code, item, plant):
+    plant(release)
+    tiny.seal(release)
+
+    report = audit_release(release)
+
+    found = [(finding.code, finding.item) for finding in report.findings]
+    assert any(c == code and item in i for c, i in found), found
+
+
+def test_a_changed_byte_is_found_by_the_digest_alone(release):
+    data = bytearray((release / "sample.png").read_bytes())
+    data[3] ^= 1
+    (release / "sample.png").write_bytes(data)
+
+    report = audit_release(release)
+
+    assert [(f.code, f.file) for f in report.findings] == [("file_altered", "sample.png")]
+
+
+def test_a_link_and_an_escaping_path_are_found(release, tmp_path):
+    (tmp_path / "elsewhere.txt").write_text("not ours")
+    (release / "link.txt").symlink_to(tmp_path / "elsewhere.txt")
+    manifest(lambda m: m["files"].append({"path": "../elsewhere.txt", "bytes": 8, "sha256": "0" * 64}))(release)
+
+    codes = {(f.code, f.item) for f in audit_release(release).findings}
+
+    assert {("symlink", "link.txt"), ("path_escapes", "../elsewhere.txt"), ("file_unlisted", "link.txt")} <= codes
+
+
+def test_recutting_finds_a_window_that_is_off_by_one(good, release):
+    scene(lambda r: r.update(window={**r["window"], "col_off": 21} if isinstance(r["window"], dict) else [21, 10, 160, 128]), "s-utm")(release)
+    tiny.seal(release)
+
+    report = audit_release(release, good / "sources")
+
+    assert [(f.code, f.item) for f in report.findings] == [("recut_differs", "s-utm")]
+
+
+def test_sources_that_are_not_there_are_named(release, tmp_path):
+    (tmp_path / "empty").mkdir()
+
+    report = audit_release(release, tmp_path / "empty")
+
+    assert [(f.code, f.item) for f in report.findings] == [("source_not_found", "s-merc"), ("source_not_found", "s-utm")]
+
+
+def test_without_sources_the_report_says_that_nothing_was_recut(good):
+    report = audit_release(good / "release")
+
+    assert any("not re-cut" in line for line in report.not_certified)
+    assert any("names" in line for line in report.not_certified)
+
+
+def test_the_report_is_the_same_twice_and_names_no_path_of_this_machine(release):
+    (release / "masks/s-utm.tif").unlink()
+    (release / "queries.jsonl").write_bytes(b"\xff\n")
+
+    one, two = audit_release(release).to_text(), audit_release(release).to_text()
+
+    assert one == two
+    assert str(release) not in one
+    assert sorted(json.loads(one)) == ["audit_version", "checks", "findings", "manifest_sha256", "not_certified"]
+
+
+@pytest.mark.parametrize("content", [None, b"{", b"[]"], ids=["missing", "no json", "no object"])
+def test_a_release_without_a_readable_manifest_cannot_be_audited(release, content):
+    (release / "manifest.json").unlink()
+    if content is not None:
+        (release / "manifest.json").write_bytes(content)
+
+    with pytest.raises(AuditError, match=r"manifest\.json"):
+        audit_release(release)
+
+
+@pytest.mark.parametrize("name", ["scenes.parquet", "instances.parquet", "relations.parquet", "queries.jsonl", "exports/coco.json"])
+@pytest.mark.parametrize("damage", ["gone", "empty", "garbage"])
+def test_any_damaged_file_gives_findings_and_no_traceback(release, name, damage):
+    if damage == "gone":
+        (release / name).unlink()
+    else:
+        (release / name).write_bytes(b"" if damage == "empty" else b"\x00\xff garbage\n" * 9)
+
+    report = audit_release(release)
+
+    assert any(finding.file == name for finding in report.findings)
+
+
+def test_manifest_values_of_the_wrong_type_give_findings_and_no_traceback(release):
+    manifest(lambda m: m.update(rules=[1], counts=3, files="none", licences=None, review="?", unknown_is_other=7))(release)
+
+    report = audit_release(release)
+
+    assert {"count_wrong", "licence_missing", "manifest_key"} <= {finding.code for finding in report.findings}
+
+
+def test_progress_is_told_from_start_to_end(good):
+    steps = []
+
+    audit_release(good / "release", progress=lambda step, done, total: steps.append((step, done, total)))
+
+    assert steps[0] == ("files", 0, 1)
+    assert steps[-1][0] == "done"
+    assert steps[-1][1] == steps[-1][2]
