@@ -7,7 +7,7 @@ imports. Not here: what enters a key (tasks), digests of values (`trigpoint.iden
 import ast
 import json
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from functools import lru_cache
 from importlib import metadata
 from pathlib import Path
@@ -166,27 +166,44 @@ def _parse(path: str, size: int, mtime_ns: int) -> _Parsed:
         tree = ast.parse(Path(path).read_bytes())
     except SyntaxError as error:
         raise ConfigError(f"module file {path!r} is not Python: {error}; repair it") from error
-    imports = tuple(_imports_of(tree))
-    for node in ast.walk(tree):
-        body = getattr(node, "body", None)
-        if isinstance(body, list):
-            node.body = [each for each in body if not _is_text(each)]  # pyright: ignore[reportAttributeAccessIssue]
-    return _Parsed(digest_bytes(ast.dump(tree).encode()), imports)
+    imports: list[tuple[int, str, tuple[str, ...]]] = []
+    text = _text_of_tree(tree, imports)
+    return _Parsed(digest_bytes(text.encode("utf-8", "surrogatepass")), tuple(imports))
 
 
-def _imports_of(tree: ast.AST) -> Iterator[tuple[int, str, tuple[str, ...]]]:
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Import):
-            yield from ((0, alias.name, ()) for alias in node.names)
-        elif isinstance(node, ast.ImportFrom):
-            yield node.level, node.module or "", tuple(alias.name for alias in node.names)
+def _text_of_tree(tree: ast.AST, imports: list[tuple[int, str, tuple[str, ...]]]) -> str:
+    """Write a syntax tree without positions and bare strings (docstrings, notes under constants), and collect its imports.
+
+    One pass over all nodes, because this is most of the time that a stage key costs; `ast.dump` and two walks take twice it.
+    """
+    parts: list[str] = []
+    stack: list[Any] = [tree]
+    while stack:
+        value = stack.pop()
+        if isinstance(value, ast.AST):
+            kind = value.__class__
+            parts.append(kind.__name__)
+            values = value.__dict__
+            stack.extend([values.get(field) for field in kind._fields])
+            if kind is ast.Import:
+                imports.extend((0, alias.name, ()) for alias in values["names"])
+            elif kind is ast.ImportFrom:
+                imports.append((values["level"], values["module"] or "", tuple(alias.name for alias in values["names"])))
+        elif value.__class__ is list:
+            kept = [each for each in value if not _is_text(each)]
+            parts.append(f"[{len(kept)}")
+            stack.extend(kept)
+        else:
+            parts.append(repr(value))
+    return "\n".join(parts)
 
 
-def _is_text(node: ast.AST) -> bool:
+def _is_text(node: Any) -> bool:
     """Whether a statement is a bare string: a docstring, or the note under a constant."""
-    return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
+    return node.__class__ is ast.Expr and node.value.__class__ is ast.Constant and node.value.value.__class__ is str
 
 
+@lru_cache(maxsize=256)
 def _library_version(name: str) -> str:
     try:
         return metadata.version(name)

@@ -121,9 +121,11 @@ def test_data_files_count_by_name_and_bytes_not_by_folder(checkout: Path) -> Non
 def test_versions_of_libraries_count(checkout: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     before = digest(checkout)
 
+    digests._library_version.cache_clear()
     monkeypatch.setattr(digests.metadata, "version", lambda name: "999")
 
     assert digest(checkout) != before
+    digests._library_version.cache_clear()
 
 
 def test_things_that_are_not_there_are_named(checkout: Path) -> None:
