@@ -44,6 +44,7 @@ _HOLDER = re.compile(r"held in (?P<program>.*?)\s*\(PID (?P<pid>\d+)\)")
 _LOCK_SIGNS = ("Could not set lock on file", "different configuration", "Conflicting lock")
 
 _log = getLogger(__name__)
+_jitter = random.SystemRandom()
 _thread_locks: dict[str, threading.Lock] = {}
 _thread_locks_guard = threading.Lock()
 
@@ -479,6 +480,10 @@ class Catalogue:
             con = self._connect(read_only, deadline)
             try:
                 yield con
+            except duckdb.Error as error:
+                raise CatalogueError(
+                    f"catalogue {str(self.path)!r} refused the transaction: {error}; nothing was changed: check the values, and the disk"
+                ) from error
             finally:
                 con.close()
         finally:
@@ -501,7 +506,7 @@ class Catalogue:
                     held = _HOLDER.search(message)
                     holder = f"{held['program']} (PID {held['pid']})" if held else message
                     raise CatalogueError(self._busy(holder)) from error
-                time.sleep(min(left, pause * random.uniform(0.5, 1.0)))
+                time.sleep(min(left, pause * _jitter.uniform(0.5, 1.0)))
                 pause = min(2 * pause, _LONGEST_PAUSE_S)
 
     def _busy(self, holder: str) -> str:
@@ -578,11 +583,10 @@ def _transaction(con: duckdb.DuckDBPyConnection) -> Generator[None]:
 
 @contextlib.contextmanager
 def _view(con: duckdb.DuckDBPyConnection, name: str, table: pa.Table) -> Generator[None]:
+    """Show an Arrow table as a view; after an error the connection is closed anyway, and the error must stay the first one."""
     con.register(name, table)
-    try:
-        yield
-    finally:
-        con.unregister(name)
+    yield
+    con.unregister(name)
 
 
 def _one(con: duckdb.DuckDBPyConnection, sql: str, values: Sequence[Any] = ()) -> tuple[Any, ...] | None:

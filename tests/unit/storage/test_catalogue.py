@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -158,7 +159,7 @@ def test_failed_recording_changes_nothing(catalogue: Catalogue) -> None:
     catalogue.record_results("run-1", "collect", [result], {"poi": POIS}, [])
     bad = pa.table({"item_id": ["osm"], "poi_id": ["osm/node/1"], "lon": ["not a number"]})
 
-    with pytest.raises(duckdb.Error):
+    with pytest.raises(CatalogueError, match=r"refused the transaction: .*not a number.*nothing was changed"):
         catalogue.record_results("run-1", "collect", [result_of("osm", n_out=9)], {"poi": bad}, [])
 
     assert catalogue.find_results("collect", [result.item_key]) == {result.item_key: result}
@@ -311,7 +312,7 @@ def test_failed_migration_leaves_the_old_version(tmp_path: Path) -> None:
     broken = sorted(folder.glob("*.sql"))[-1]
     broken.write_text("CREATE TABLE extra (a INTEGER); SELECT no_such_column FROM run;")
 
-    with pytest.raises(duckdb.Error):
+    with pytest.raises(CatalogueError, match="no_such_column"):
         Catalogue(tmp_path / "c.duckdb", schema_folder=folder)
 
     assert "extra" not in Catalogue(tmp_path / "c.duckdb").table_counts()
@@ -384,6 +385,14 @@ def test_two_writing_processes_lose_nothing(catalogue: Catalogue) -> None:
 
     assert catalogue.select("SELECT count(*), count(DISTINCT item_id) FROM item_result").rows == [(40, 40)]
     assert catalogue.select("SELECT count(*), count(DISTINCT poi_id) FROM poi").rows == [(120, 120)]
+
+
+def test_threads_of_one_process_take_turns(catalogue: Catalogue) -> None:
+    with ThreadPoolExecutor(4) as pool:
+        ids = list(pool.map(lambda _: catalogue.start_stage_run("run-1", "boxes"), range(20)))
+        counts = list(pool.map(lambda _: catalogue.table_counts()["stage_run"], range(4)))
+
+    assert (len(set(ids)), counts) == (20, [20] * 4)
 
 
 def test_killed_writer_leaves_what_it_committed_and_nothing_else(catalogue: Catalogue) -> None:
