@@ -1,0 +1,125 @@
+import itertools
+
+import numpy as np
+import pytest
+
+from tests.unit.programs._town import TAXONOMY, town
+from trigpoint.categories import UNDECIDED
+from trigpoint.programs.generate import Candidate, Generated, generate_candidates
+from trigpoint.programs.language import And, Cat, Rel, level_of, selected_category
+from trigpoint.programs.resolver import Resolver
+from trigpoint.programs.select import Quota, select_queries
+from trigpoint.rules import Rules
+
+RULES = Rules()
+
+
+def generated(seed: int, n: int = 8) -> tuple[Resolver, Generated]:
+    resolver = Resolver(town(seed, n), TAXONOMY, RULES, {"kind"})
+    return resolver, generate_candidates(resolver, lambda *_: 0.25, frozenset(), seed=1)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_every_candidate_keeps_the_release_rules(seed: int) -> None:
+    resolver, made = generated(seed)
+    n_of = {c.query_id: len(np.flatnonzero(resolver.execute(selected_category(c.node)))) for c in made.candidates}
+
+    assert made.candidates
+    for candidate in made.candidates:
+        assert level_of(candidate.node) == candidate.level
+        if candidate.kind == "category_absent":
+            assert candidate.level == 1
+            continue
+        verdicts = resolver.execute(candidate.node)
+        assert not (verdicts == UNDECIDED).any()
+        assert resolver.answer(candidate.node).members == candidate.answer_ids
+        if candidate.level >= 2:
+            assert n_of[candidate.query_id] >= 2
+        if candidate.level >= 3:
+            assert len(candidate.answer_ids) <= 0.8 * n_of[candidate.query_id]
+        assert (candidate.kind == "answerable") == bool(candidate.answer_ids)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_no_lower_level_of_a_category_has_the_same_answer(seed: int) -> None:
+    _, made = generated(seed)
+    answerable = [c for c in made.candidates if c.kind == "answerable"]
+
+    for a, b in itertools.combinations(answerable, 2):
+        if a.category == b.category and a.level != b.level:
+            assert a.answer_ids != b.answer_ids
+
+
+def test_pairs_have_two_different_relations_and_not_two_distances() -> None:
+    pairs = [c.node for seed in range(6) for c in generated(seed)[1].candidates if c.level == 4]
+
+    assert pairs
+    for node in pairs:
+        assert isinstance(node, And)
+        names = [arg.relation for arg in node.args if isinstance(arg, Rel)]
+        assert len(set(names)) == 2
+        assert set(names) != {"near", "far"}
+
+
+def test_generation_is_the_same_every_time() -> None:
+    assert generated(3)[1] == generated(3)[1]
+
+
+def test_trivial_absence_is_not_asked() -> None:
+    resolver = Resolver(town(2, 8), TAXONOMY, RULES, {"kind"})
+
+    with_room = generate_candidates(resolver, lambda *_: 0.25, frozenset(), seed=1)
+    without = generate_candidates(resolver, lambda *_: 0.01, frozenset(), seed=1)
+
+    def empty_directions(made: Generated) -> int:
+        return sum(c.kind == "relation_unsatisfied" and isinstance(c.node, Rel) and c.node.relation.endswith("_of") for c in made.candidates)
+
+    assert empty_directions(with_room) > 0
+    assert empty_directions(without) == 0
+
+
+def test_absent_categories_are_asked_only_on_closed_axes_and_not_when_a_poi_names_them() -> None:
+    graph = town(0, 3)  # no temple among them
+
+    def absent(unknown: set[str], pois: frozenset[str]) -> list[str]:
+        made = generate_candidates(Resolver(graph, TAXONOMY, RULES, unknown), lambda *_: 0.25, pois, seed=1)
+        return [c.node.category for c in made.candidates if c.kind == "category_absent" and isinstance(c.node, Cat)]
+
+    assert absent({"kind"}, frozenset()) == ["temple"]
+    assert absent({"kind"}, frozenset({"temple"})) == []
+    assert absent(set(), frozenset()) == []
+
+
+def candidate(k: int, level: int, kind: str, scene: str = "s-1", answer: tuple[str, ...] = ()) -> Candidate:
+    answer = answer or ((f"i-{k}",) if kind == "answerable" else ())
+    return Candidate(f"q-{k:04d}", scene, level, Cat("building"), kind, answer, ("building",), (f"r{k % 3}",), (f"a{k % 5}",), 9, "easy")  # type: ignore[arg-type]
+
+
+def test_share_of_unanswerables_is_met_and_order_does_not_matter() -> None:
+    pool = [candidate(k, 1 + k % 5, "answerable", f"s-{k % 3}") for k in range(300)]
+    pool += [candidate(1000 + k, 3, "relation_unsatisfied", f"s-{k % 3}") for k in range(300)]
+    quota = Quota({1: 4, 2: 6, 3: 10, 4: 10, 5: 10}, 0.24, 3)
+
+    forward, backward = select_queries(pool, quota), select_queries(pool[::-1], quota)
+    share = sum(c.kind != "answerable" for c in forward.chosen) / len(forward.chosen)
+
+    assert forward == backward
+    assert share == pytest.approx(0.24, abs=0.01)
+    assert forward.shortfalls == []
+
+
+def test_selection_caps_equal_answers_and_says_what_fell_short() -> None:
+    pool = [candidate(k, 3, "answerable", answer=("i-1",)) for k in range(10)]
+
+    made = select_queries(pool, Quota({3: 5}, 0.24, max_per_answer=2))
+
+    assert len(made.chosen) == 2
+    assert made.shortfalls == ["scene s-1: level 3 has 2 of 5 queries", "release: 0 unanswerable queries of 1; the scenes supply no more"]
+
+
+def test_selection_prefers_what_was_used_least() -> None:
+    pool = [candidate(k, 3, "answerable") for k in range(15)]
+
+    made = select_queries(pool, Quota({3: 3}, 0.0, 9))
+
+    assert len({c.relations for c in made.chosen}) == 3

@@ -1,0 +1,171 @@
+"""Relations of rectangles whose distances and azimuths are known by hand, at 1 m pixels on the central meridian."""
+
+import numpy as np
+import pytest
+import shapely
+
+from trigpoint.categories import FALSE, TRUE, UNDECIDED
+from trigpoint.geometry.frames import SceneFrame, fit_frame
+from trigpoint.rules import Rules
+from trigpoint.scene_graph.build import SceneMasks, build_graph
+from trigpoint.scene_graph.graph import Nodes, SceneGraph, algebra_violations, verdicts_from_edges
+
+# 400 x 300 px of 1 m on the central meridian of zone 33: grid north is true north there, k = 0.9996
+TRANSFORM = (1.0, 0.0, 499800.0, 0.0, -1.0, 5500150.0)
+WIDTH, HEIGHT = 400, 300
+
+
+def graph_of(boxes: list[tuple[int, int, int, int]], regions: list[np.ndarray] | None = None, rules: Rules = Rules()) -> SceneGraph:
+    """Build a graph of pixel rectangles (x0, y0, x1, y1) and region masks."""
+    frame = SceneFrame("EPSG:32633", TRANSFORM, fit_frame("EPSG:32633", TRANSFORM, WIDTH, HEIGHT))
+    labels = np.zeros((HEIGHT, WIDTH), dtype=np.uint16)
+    for k, (x0, y0, x1, y1) in enumerate(boxes, start=1):
+        labels[y0:y1, x0:x1] = k
+    regions = regions or []
+    from trigpoint.geometry.outlines import measuring_outline, polygon_from_mask
+
+    polygons = [shapely.box(*b) for b in boxes] + [measuring_outline(polygon_from_mask(m)) for m in regions]
+    ground = shapely.transform(np.array(polygons, dtype=object), frame.ground_from_image)
+    n = len(polygons)
+    area_px = np.array([np.count_nonzero(labels == k + 1) for k in range(len(boxes))] + [np.count_nonzero(m) for m in regions], dtype=float)
+    nodes = Nodes(
+        instance_ids=tuple(f"i-{k}" for k in range(n)),
+        categories=(("building",),) * n,
+        countable=np.array([True] * len(boxes) + [False] * len(regions)),
+        cut=np.zeros(n, dtype=bool),
+        area_m2=area_px,
+        area_px=area_px,
+        perimeter_m=shapely.length(ground),
+        length_m=np.ones(n),
+        centroid_m=shapely.get_coordinates(shapely.centroid(ground)),
+    )
+    masks = SceneMasks(
+        labels, np.array([*range(1, len(boxes) + 1), *[0] * len(regions)]), {len(boxes) + k: m for k, m in enumerate(regions)}
+    )
+    return build_graph("s-test", nodes, ground, masks, frame, 300.0, WIDTH * HEIGHT, rules)
+
+
+def verdict(graph: SceneGraph, relation: str, subject: int, anchor: int) -> int:
+    return int(graph.verdicts[relation][subject, anchor])
+
+
+def region(x0: int, y0: int, x1: int, y1: int) -> np.ndarray:
+    mask = np.zeros((HEIGHT, WIDTH), dtype=bool)
+    mask[y0:y1, x0:x1] = True
+    return mask
+
+
+def test_azimuth_and_distance_of_a_pair_due_north() -> None:
+    graph = graph_of([(100, 200, 120, 220), (100, 100, 120, 120)])
+
+    assert np.cos(np.radians(graph.values["north_of"][1, 0])) == pytest.approx(1.0, abs=1e-7)
+    assert graph.values["south_of"][0, 1] == pytest.approx(180.0, abs=0.01)
+    assert graph.distance_m[0, 1] == pytest.approx(80.0, rel=1e-3)
+    assert [verdict(graph, name, 1, 0) for name in ("north_of", "east_of", "south_of", "west_of")] == [TRUE, FALSE, FALSE, FALSE]
+    assert verdict(graph, "south_of", 0, 1) == TRUE
+
+
+@pytest.mark.parametrize(("dx", "expected"), [(0, (TRUE, FALSE)), (55, (TRUE, FALSE)), (100, (UNDECIDED, UNDECIDED)), (170, (FALSE, TRUE))])
+def test_direction_is_undecided_near_the_diagonal(dx: int, expected: tuple[int, int]) -> None:
+    # the subject lies 100 m north and dx m east of the anchor: azimuth atan(dx / 100)
+    graph = graph_of([(100, 200, 110, 210), (100 + dx, 100, 110 + dx, 110)])
+
+    assert (verdict(graph, "north_of", 1, 0), verdict(graph, "east_of", 1, 0)) == expected
+
+
+def test_both_rays_must_agree_for_a_countable_anchor() -> None:
+    # a long anchor: from its centroid the subject is north-east, from its nearest point due north
+    graph = graph_of([(50, 200, 250, 210), (240, 130, 250, 140)])
+
+    assert verdict(graph, "north_of", 1, 0) == UNDECIDED
+    assert verdict(graph, "east_of", 1, 0) == UNDECIDED
+
+
+def test_a_region_anchor_is_seen_from_its_nearest_point_alone() -> None:
+    graph = graph_of([(240, 130, 250, 140)], [region(50, 200, 250, 210)])
+
+    assert verdict(graph, "north_of", 0, 1) == TRUE
+    assert np.cos(np.radians(graph.values["north_of"][0, 1])) == pytest.approx(1.0, abs=1e-7)
+
+
+@pytest.mark.parametrize(("gap", "near", "far"), [(10, TRUE, FALSE), (28, UNDECIDED, FALSE), (40, FALSE, FALSE), (148, FALSE, UNDECIDED), (170, FALSE, TRUE)])
+def test_near_and_far_have_an_undecided_band_of_twice_the_tolerance(gap: int, near: int, far: int) -> None:
+    # shorter side 300 m: near within 30 m, far from 150 m, margin max(5 %, 6 m)
+    graph = graph_of([(20, 100, 40, 120), (40 + gap, 100, 60 + gap, 120)])
+
+    assert (verdict(graph, "near", 0, 1), verdict(graph, "far", 0, 1)) == (near, far)
+
+
+def test_near_is_capped_by_pixels() -> None:
+    rules = Rules(near_max_px=20)
+
+    assert verdict(graph_of([(20, 100, 40, 120), (52, 100, 72, 120)], rules=rules), "near", 0, 1) == TRUE
+    assert verdict(graph_of([(20, 100, 40, 120), (69, 100, 89, 120)], rules=rules), "near", 0, 1) == FALSE
+
+
+@pytest.mark.parametrize(
+    ("x0", "inside", "outside", "overlaps"),
+    [
+        (150, TRUE, FALSE, FALSE),  # wholly inside
+        (103, UNDECIDED, FALSE, FALSE),  # inside, near the edge, and 49 % left of 20 × 20 px once 3 px are eroded
+        (97, UNDECIDED, FALSE, UNDECIDED),  # 85 % inside
+        (90, FALSE, FALSE, TRUE),  # half
+        (82, FALSE, UNDECIDED, UNDECIDED),  # 10 %
+        (77, FALSE, UNDECIDED, FALSE),  # apart by 3 m
+        (60, FALSE, TRUE, FALSE),  # apart by 20 m
+    ],
+)
+def test_topology_against_a_region_by_share_and_distance(x0: int, inside: int, outside: int, overlaps: int) -> None:
+    graph = graph_of([(x0, 150, x0 + 20, 170)], [region(100, 100, 300, 250)])
+
+    assert [verdict(graph, name, 0, 1) for name in ("inside", "outside", "overlaps")] == [inside, outside, overlaps]
+    assert verdict(graph, "contains", 1, 0) == inside
+
+
+def test_a_thick_subject_is_inside_up_to_the_edge() -> None:
+    graph = graph_of([(101, 150, 131, 180)], [region(100, 100, 300, 250)])  # 64 % left of 30 × 30 px
+
+    assert verdict(graph, "inside", 0, 1) == TRUE
+
+
+def test_a_thin_subject_is_inside_only_when_it_is_deep() -> None:
+    deep = graph_of([(150, 150, 154, 190)], [region(100, 100, 300, 250)])
+    shallow = graph_of([(101, 150, 105, 190)], [region(100, 100, 300, 250)])
+
+    assert verdict(deep, "inside", 0, 1) == TRUE
+    assert verdict(shallow, "inside", 0, 1) == UNDECIDED
+
+
+def test_a_building_in_the_hole_of_a_region_is_inside_it() -> None:
+    block = region(100, 100, 300, 250)
+    block[150:180, 150:180] = False
+    graph = graph_of([(155, 155, 175, 175)], [block])
+
+    assert verdict(graph, "inside", 0, 1) == TRUE
+
+
+def test_sharing_pixels_rules_out_directions_and_nearness() -> None:
+    graph = graph_of([(150, 150, 170, 170)], [region(100, 100, 300, 250)])
+
+    assert [verdict(graph, name, 0, 1) for name in ("north_of", "east_of", "south_of", "west_of", "near")] == [FALSE] * 5
+
+
+def test_random_scenes_keep_the_algebra_and_their_edges_give_the_verdicts_back() -> None:
+    random = np.random.default_rng(4)
+    for _ in range(12):
+        corners = random.integers(5, 250, (14, 2))
+        boxes = [(int(x), int(y), int(x + w), int(y + h)) for (x, y), (w, h) in zip(corners, random.integers(8, 40, (14, 2)), strict=True)]
+        masks = [region(*(int(v) for v in (x, y, x + 90, y + 30))) for x, y in random.integers(0, 200, (2, 2))]
+        labels_left = [b for b in boxes if all(b is c or not shapely.box(*b).intersects(shapely.box(*c)) for c in boxes)]
+        graph = graph_of(labels_left, masks)
+
+        assert algebra_violations(graph) == []
+        rebuilt = verdicts_from_edges(graph.to_edges(), graph.nodes.instance_ids, list(graph.verdicts))
+        assert all(np.array_equal(rebuilt[name], graph.verdicts[name]) for name in graph.verdicts)
+
+
+def test_a_broken_graph_is_noticed() -> None:
+    graph = graph_of([(100, 200, 120, 220), (100, 100, 120, 120)])
+    graph.verdicts["south_of"][0, 1] = FALSE
+
+    assert any("north_of TRUE but reverse south_of FALSE" in line for line in algebra_violations(graph))
