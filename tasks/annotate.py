@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from storage.rasters import write_label_tif, write_plane_tif
 from storage.vectors import FeatureTable, read_features
-from tasks.collect import feature_id, source_config
+from tasks.collect import feature_id, set_aside_drop, source_config
 from tasks.engine import Done, Item, Made
 from tasks.scenes import collected_scenes, open_scene, scene_payload
 from tasks.workspace import Workspace
@@ -59,6 +59,8 @@ def make(workspace: Workspace, item: Item) -> Made:
     for part in config.annotations:
         proposals += _annotations(part, workspace)
     made = annotate_scene(scene.scene_id, proposals, frame, valid, workspace.taxonomy, workspace.config.rules)
+    for part in (*config.footprints, *config.annotations):
+        made.drops.extend(set_aside_drop("annotate", scene.scene_id, part, aside) for aside in _features(part.path, part.layer, part.crs).set_aside)
     kept = {drop.item_id for drop in made.drops} | {source for row in made.rows for source in row["source_ids"]}
     files = {"labels": workspace.store.put_bytes(write_label_tif(made.labels, scene.crs, scene.transform), ".tif")}
     if made.n_planes:

@@ -31,10 +31,10 @@ def plan(workspace: Workspace, done: Done) -> list[Item]:
 
 def read_masks(workspace: Workspace, annotated: ItemResult) -> tuple[NDArray[np.uint16], NDArray[Any]]:
     """Return the index map and the bit planes of a scene (zeros where it has no region)."""
-    labels = read_label_tif(workspace.store.get_bytes(annotated.files["labels"]))
+    labels = read_label_tif(workspace.store.get_bytes(annotated.files["labels"])).array
     if "planes" not in annotated.files:
         return labels, np.zeros(labels.shape, dtype=np.uint8)
-    return labels, read_plane_tif(workspace.store.get_bytes(annotated.files["planes"]))
+    return labels, read_plane_tif(workspace.store.get_bytes(annotated.files["planes"])).array
 
 
 def make(workspace: Workspace, item: Item) -> Made:

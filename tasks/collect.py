@@ -10,7 +10,7 @@ import shapely
 
 from storage.osm import read_osm
 from storage.rasters import RasterSource, open_source, read_window, write_scene_tif
-from storage.vectors import read_features
+from storage.vectors import SetAside, read_features
 from tasks.engine import Done, Item, Made
 from tasks.workspace import Workspace
 from trigpoint.config import SourceConfig, VectorConfig
@@ -19,7 +19,7 @@ from trigpoint.geometry.frames import SceneFrame, fit_frame, lonlat_from_crs, tr
 from trigpoint.identity import digest_json, make_id
 from trigpoint.imagery.tiling import grid_windows, spread_points, window_around
 from trigpoint.records.scene import Poi, Scene, Window
-from trigpoint.records.stage import ArtefactRef, Drop
+from trigpoint.records.stage import ArtefactRef, Drop, StageName
 from trigpoint.records.tables import POI_SCHEMA, SCENE_SCHEMA
 
 OSM_SUFFIXES = (".pbf", ".osm", ".bz2")
@@ -30,7 +30,7 @@ def plan(workspace: Workspace, done: Done) -> list[Item]:
     """One item per source; its inputs are the bytes of its raster and POI files and what the configuration says of it."""
     items: list[Item] = []
     for source in workspace.config.sources:
-        files = [source.imagery.path, *(part.path for part in source.pois)]
+        files = [source.imagery.path, *_sidecars(source.imagery.path), *(part.path for part in source.pois)]
         said = source.model_dump(mode="json", exclude={"footprints", "annotations"})
         items.append(
             Item(
@@ -39,6 +39,11 @@ def plan(workspace: Workspace, done: Done) -> list[Item]:
             )
         )
     return items
+
+
+def _sidecars(path: Path) -> list[Path]:
+    """Files beside a raster that GDAL reads with it (`x.tif.aux.xml`, `x.tif.msk`)."""
+    return sorted(other for other in path.parent.glob(f"{path.name}.*") if other.is_file())
 
 
 def _without_folders(value: Any, key: str = "") -> Any:
@@ -57,8 +62,8 @@ def source_config(workspace: Workspace, name: str) -> SourceConfig:
 def make(workspace: Workspace, item: Item) -> Made:
     """Read the POIs of a source and cut its scenes; native pixels, nothing resampled."""
     config = source_config(workspace, item.item_id)
-    pois = [poi for part in config.pois for poi in read_pois(part, config.name, workspace)]
     drops: list[Drop] = []
+    pois = [poi for part in config.pois for poi in read_pois(part, config.name, workspace, drops)]
     files: dict[str, ArtefactRef] = {}
     scenes: list[Scene] = []
     with open_source(config.imagery.path, crs_override=config.imagery.crs) as source:
@@ -77,12 +82,16 @@ def make(workspace: Workspace, item: Item) -> Made:
     return Made(tables, files, drops, n_in=len(pois) + len(wanted), n_out=len(pois) + len(scenes))
 
 
-def read_pois(part: VectorConfig, source_name: str, workspace: Workspace) -> list[Poi]:
-    """Read the features of a file that a category's tag expressions find."""
+def read_pois(part: VectorConfig, source_name: str, workspace: Workspace, drops: list[Drop]) -> list[Poi]:
+    """Read the features of a file that a category's tag expressions find; those without a usable geometry are dropped with their reason."""
     taxonomy = workspace.taxonomy
     found: list[Poi] = []
     if part.path.suffix in OSM_SUFFIXES:
-        for feature in read_osm(part.path).features:
+        osm = read_osm(part.path)
+        for osm_type, osm_id in osm.without_geometry:
+            why = "nodes or members are missing from the file, or its rings do not close"
+            drops.append(_drop(source_name, f"osm/{osm_type}/{osm_id}", "no_geometry", why, "use a complete extract"))
+        for feature in (*osm.nodes, *osm.areas):
             categories = taxonomy.match_tags(feature.tags)
             if categories:
                 found.append(
@@ -100,6 +109,7 @@ def read_pois(part: VectorConfig, source_name: str, workspace: Workspace) -> lis
                 )
     else:
         table = read_features(part.path, layer=part.layer, crs_override=part.crs)
+        drops += [set_aside_drop("collect", source_name, part, aside) for aside in table.set_aside]
         points = shapely.get_coordinates(shapely.point_on_surface(table.geometries))
         lonlat = lonlat_from_crs(table.crs, points)
         for k, properties in enumerate(table.properties):
@@ -133,6 +143,18 @@ def feature_id(part: VectorConfig, properties: dict[str, Any], geometry: shapely
     if value is None:
         raise InputError(f"{part.path}: a feature has no {part.id_property!r}; it has {sorted(properties)}; set id_property or mend the file")
     return f"{part.id_prefix}{value}"
+
+
+def set_aside_drop(stage: StageName, scope_id: str, part: VectorConfig, aside: SetAside) -> Drop:
+    """Say why a feature of a vector file could not be used."""
+    return Drop(
+        stage=stage,
+        scope_id=scope_id,
+        item_id=f"{part.path.name}/{aside.feature_id}",
+        reason_code=aside.reason_code,
+        detail=aside.detail,
+        remedy="mend the file",
+    )
 
 
 _Wanted = tuple[Window, str, str | None]

@@ -29,7 +29,7 @@ from trigpoint.programs.language import (
     selected_category,
 )
 from trigpoint.programs.resolver import Resolver
-from trigpoint.rules import DIRECTIONS, DISTANCES
+from trigpoint.rules import COUNTERPART, DIRECTIONS, DISTANCES
 
 Kind = Literal["answerable", "category_absent", "relation_unsatisfied"]
 
@@ -167,22 +167,22 @@ class _Generator:
         return position if self._is_admissible_anchor(position) else None
 
     def _direct_anchors(self) -> list[tuple[int, Node]]:
-        """Anchors that are named without a relation: the one of its category, or a superlative of it."""
+        """Anchors that are named without a relation: the one of its category, or a superlative of it; one name per instance."""
         nodes: list[Node] = [Cat(c.id) for c in self.taxonomy.categories if c.axis == self.taxonomy.axes[0].id]
         nodes += [node for node in self._selectable_categories() if isinstance(node, And)]
         present = [node for node in nodes if (self.resolver.execute(node) == TRUE).any()]
-        found: list[tuple[int, Node]] = []
+        names: dict[int, Node] = {}
         for node in present:
             position = self._denoted(node)
             if position is not None:
-                found.append((position, node))
-                continue
+                names.setdefault(position, node)
+        for node in present:
             for key, extreme in SUPERLATIVES:
                 superlative = Attr(node, key, extreme)
                 position = self._denoted(superlative)
-                if position is not None and not self._is_redundant(superlative):
-                    found.append((position, superlative))
-        return found
+                if position is not None and position not in names and not self._is_redundant(superlative):
+                    names[position] = superlative
+        return list(names.items())
 
     def _relations(self, category: Node, anchors: Iterable[tuple[int, Node]]) -> Iterator[Rel]:
         for position, anchor in anchors:
@@ -348,6 +348,9 @@ class _Generator:
         """Whether an empty answer is worth asking: the relation to that anchor holds for something else."""
         match node:
             case And(args):
+                pairs = {(arg.relation, arg.anchor) for arg in args if isinstance(arg, Rel)}
+                if any((COUNTERPART.get(relation), anchor) in pairs for relation, anchor in pairs):
+                    return False  # north and south of one thing: empty by its words alone
                 return all((self.resolver.execute(arg) == TRUE).any() for arg in args)
             case Rel(_, relation, anchor):
                 position = self.resolver.denoted(anchor)

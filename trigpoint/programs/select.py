@@ -45,8 +45,7 @@ def select_queries(candidates: Iterable[Candidate], quota: Quota) -> Selection:
         answerable = [c for c in by_scene[scene_id] if c.kind == "answerable"]
         answers: Counter[tuple[str, ...]] = Counter()
         for level in sorted(quota.per_scene):
-            pool = sorted((c for c in answerable if c.level == level), key=lambda c: c.query_id)
-            taken = _most_varied(pool, quota.per_scene[level], used, answers, quota.max_per_answer)
+            taken = _most_varied((c for c in answerable if c.level == level), quota.per_scene[level], used, answers, quota.max_per_answer)
             chosen += taken
             if len(taken) < quota.per_scene[level]:
                 shortfalls.append(f"scene {scene_id}: level {level} has {len(taken)} of {quota.per_scene[level]} queries")
@@ -66,36 +65,48 @@ def _features(candidate: Candidate) -> list[tuple[str, object]]:
     ]
 
 
+class _Pool:
+    """Candidates to choose from; the least used features come first, ties go to the smaller query id."""
+
+    def __init__(self, candidates: Iterable[Candidate]) -> None:
+        self._left = sorted(((c, _features(c)) for c in candidates), key=lambda pair: pair[0].query_id)
+
+    def take(self, used: Counter[tuple[str, object]]) -> Candidate | None:
+        """Remove and return the next candidate, or None when none is left."""
+        if not self._left:
+            return None
+        position = min(range(len(self._left)), key=lambda k: sum(used[f] for f in self._left[k][1]))
+        return self._left.pop(position)[0]
+
+
 def _most_varied(
-    pool: list[Candidate], n: int, used: Counter[tuple[str, object]], answers: Counter[tuple[str, ...]], max_per_answer: int
+    candidates: Iterable[Candidate], n: int, used: Counter[tuple[str, object]], answers: Counter[tuple[str, ...]], max_per_answer: int
 ) -> list[Candidate]:
+    pool = _Pool(candidates)
     taken: list[Candidate] = []
-    left = list(pool)
-    while left and len(taken) < n:
-        best = min(left, key=lambda c: (sum(used[f] for f in _features(c)), c.query_id))
-        left.remove(best)
-        if answers[best.answer_ids] >= max_per_answer:
-            continue
-        taken.append(best)
-        answers[best.answer_ids] += 1
-        used.update(_features(best))
+    while len(taken) < n and (best := pool.take(used)) is not None:
+        if answers[best.answer_ids] < max_per_answer:
+            taken.append(best)
+            answers[best.answer_ids] += 1
+            used.update(_features(best))
     return taken
 
 
 def _unanswerable(
     by_scene: dict[str, list[Candidate]], n: int, used: Counter[tuple[str, object]], shortfalls: list[str]
 ) -> list[Candidate]:
-    """Take unanswerable queries scene by scene in turn, until there are `n`."""
-    pools = {scene: sorted((c for c in found if c.kind != "answerable"), key=lambda c: c.query_id) for scene, found in by_scene.items()}
+    """Take unanswerable queries in turn, one per scene and level, until there are `n`."""
+    levels = sorted({c.level for found in by_scene.values() for c in found if c.kind != "answerable"})
+    pools = [
+        _Pool(c for c in by_scene[scene] if c.kind != "answerable" and c.level == level) for level in levels for scene in sorted(by_scene)
+    ]
     taken: list[Candidate] = []
     while len(taken) < n:
         before = len(taken)
-        for scene in sorted(pools):
-            if len(taken) < n:
-                one = _most_varied(pools[scene], 1, used, Counter(), 1)
-                taken += one
-                for candidate in one:
-                    pools[scene].remove(candidate)
+        for pool in pools:
+            if len(taken) < n and (candidate := pool.take(used)) is not None:
+                taken.append(candidate)
+                used.update(_features(candidate))
         if len(taken) == before:
             shortfalls.append(f"release: {len(taken)} unanswerable queries of {n}; the scenes supply no more")
             break
