@@ -413,7 +413,7 @@ class Catalogue:
                 columns = tuple(column[0] for column in cursor.description or ())
                 return Selection(columns, cursor.fetchmany(limit))
             except duckdb.Error as error:
-                raise CatalogueError(f"the catalogue cannot answer {sql!r}: {error}") from error
+                raise CatalogueError(f"the catalogue cannot answer {sql!r}: {_first_line(error)}; correct the statement") from error
 
     # ------------------------------------------------------------- machinery
 
@@ -482,7 +482,7 @@ class Catalogue:
                 yield con
             except duckdb.Error as error:
                 raise CatalogueError(
-                    f"catalogue {str(self.path)!r} refused the transaction: {error}; nothing was changed: check the values, and the disk"
+                    f"catalogue {str(self.path)!r} refused the transaction: {_first_line(error)}; nothing was changed: check the values, and the disk"
                 ) from error
             finally:
                 con.close()
@@ -593,6 +593,10 @@ def _one(con: duckdb.DuckDBPyConnection, sql: str, values: Sequence[Any] = ()) -
     """Return the first row; the result is read to its end, because a connection with half-read results refuses more work."""
     rows = con.execute(sql, list(values)).fetchall()
     return rows[0] if rows else None
+
+
+def _first_line(error: duckdb.Error) -> str:
+    return str(error).split("\n", 1)[0]
 
 
 def _quote(name: str) -> str:
