@@ -199,11 +199,12 @@ def check_scene(release: Release, scene: Scene, notes: Notebook) -> tuple[Frame,
             notes.add("scene_transform", name, item, list(stored), list(scene.transform))
         if dataset.crs is None or pyproj.CRS.from_user_input(dataset.crs) != pyproj.CRS.from_user_input(scene.crs):
             notes.add("scene_crs", name, item, "no CRS" if dataset.crs is None else dataset.crs.to_string(), scene.crs)
-    frame: Frame | None = None
+    frames: list[Frame] = []
     with notes.guard("frame_underivable", name, item):
-        frame = _check_frame(scene, notes)
-    if frame is None:
+        frames.append(_check_frame(scene, notes))
+    if not frames:
         return None
+    frame = frames[0]
     with notes.guard("footprint_wrong", name, item):
         _check_extent(scene, frame, valid, notes)
     return frame, valid

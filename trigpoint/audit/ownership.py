@@ -247,8 +247,8 @@ def _is_cut(mask: NDArray[np.bool_], window: tuple[slice, slice], valid: NDArray
     if not around.any():
         return False, False
     grown = np.pad(mask, 1)
-    surely = ndimage.binary_dilation(grown, ndimage.generate_binary_structure(2, 1)) & around
-    perhaps = ndimage.binary_dilation(grown, np.ones((3, 3), dtype=bool)) & around
+    surely = np.asarray(ndimage.binary_dilation(grown, ndimage.generate_binary_structure(2, 1)), dtype=bool) & around
+    perhaps = np.asarray(ndimage.binary_dilation(grown, np.ones((3, 3), dtype=bool)), dtype=bool) & around
     return bool(surely.any()), bool(perhaps.any())
 
 
@@ -268,13 +268,13 @@ def _check_geometries(scene: Scene, present: list[Instance], masks: Masks, frame
             elif instance.countable:
                 shapes.append((polygon, int(instance.label or 0)))
             else:
-                burnt = rasterio.features.rasterize([(polygon, 1)], out_shape=shape, dtype="uint8") > 0
+                burnt = np.asarray(rasterio.features.rasterize([(polygon, 1)], out_shape=shape, dtype="uint8")) > 0
                 off = int((burnt != masks.planes[int(instance.plane or 0)]).sum())
                 if off:
                     notes.add("outline_wrong", FILE, instance.instance_id, "the mask when rasterised", f"{off} pixels differ")
     if not shapes:
         return
-    burnt = rasterio.features.rasterize(shapes, out_shape=shape, dtype="uint16")
+    burnt = np.asarray(rasterio.features.rasterize(shapes, out_shape=shape, dtype="uint16"))
     known = np.isin(masks.index, [label for _, label in shapes])
     off = (burnt != np.where(known, masks.index, 0)) & (known | (burnt > 0))
     for label in sorted({int(v) for v in np.unique(np.concatenate([burnt[off], masks.index[off]]))} & set(by_label)):

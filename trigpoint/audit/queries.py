@@ -243,7 +243,7 @@ def _sector_share(world: World, masks: Masks, anchor: int, name: str) -> float:
     m = world.measures
     step = max(1, min(masks.valid.shape) // 48)
     rows, cols = np.nonzero(masks.valid[::step, ::step])
-    points = m.frame.to_ground(np.column_stack([cols * step + 0.5, rows * step + 0.5]))
+    points = m.frame.to_ground(np.column_stack([cols * step + 0.5, rows * step + 0.5]).astype(np.float64))
     start: NDArray[np.float64] = m.centroids[anchor]
     if not m.countable[anchor]:
         start = shapely.get_coordinates(shapely.shortest_line(m.outlines[anchor], shapely.points(points)))[::2]
@@ -260,9 +260,10 @@ def check_difficulty(release: Release, query: Query, node: Node, world: World, m
     without invalid pixels: the format does not say, both pass.
     """
     rules = release.manifest.get("rules", {})
-    rule = cast("dict[str, Any]", rules.get("difficulty") if isinstance(rules, dict) else None)
-    if not isinstance(rule, dict):
+    difficulty: Any = cast("dict[str, Any]", rules).get("difficulty") if isinstance(rules, dict) else None
+    if not isinstance(difficulty, dict):
         return
+    rule = cast("dict[str, float]", difficulty)
     notes.count("difficulty")
     try:
         members = world.execute(_selected(node))

@@ -5,17 +5,21 @@ opinion about values.
 """
 
 import json
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute
 import pyarrow.parquet as pq
 import yaml
 from numpy.typing import NDArray
 
 from trigpoint.audit.findings import Notebook
+
+compute: Any = pyarrow.compute
+"""Its functions are made at import time: checkers cannot see them."""
 
 SCENE_COLUMNS = (
     "scene_id", "path", "mask_path", "region_path", "crs", "transform", "width", "height", "gsd_m", "pixel_area_m2", "metric_crs",
@@ -243,35 +247,32 @@ def _scene(row: dict[str, Any]) -> Scene:
     col, line, width, height = (int(raw[n]) for n in names) if isinstance(raw, dict) else (int(v) for v in raw)
     if row["width"] < 1 or row["height"] < 1:
         raise ValueError(f"size {row['width']} x {row['height']} px")
-    values = {n: row[n] for n in Scene.__dataclass_fields__}
+    values: dict[str, Any] = {n: row[n] for n in Scene.__dataclass_fields__}
     numbers = ("gsd_m", "pixel_area_m2", "scale_k", "convergence_deg", "image_up_deg", "valid_share", "shorter_side_m")
     values.update({n: float(row[n]) for n in numbers})
     for text in ("scene_id", "path", "mask_path", "crs", "metric_crs", "source", "source_sha256"):
         if not isinstance(row[text], str):
             raise TypeError(f"{text} is {row[text]!r}")
-    return Scene(**(values | {"transform": (a, b, c, d, e, f), "window": (col, line, width, height)}))
+    values.update(transform=(a, b, c, d, e, f), window=(col, line, width, height))
+    return Scene(**values)
 
 
 def _instance(row: dict[str, Any]) -> Instance:
-    values = {n: row[n] for n in Instance.__dataclass_fields__ if n in row}
+    values: dict[str, Any] = {n: row[n] for n in Instance.__dataclass_fields__ if n in row}
     numbers = ("area_m2", "perimeter_m", "length_m", "width_m", "orientation_deg", "elongation", "compactness")
     values.update({n: float(row[n]) for n in numbers})
     for name in ("hbb_px", "obb_px"):
         values[name] = None if row[name] is None else tuple(float(v) for v in row[name])
     if isinstance(row["rle"], bytes):
         values["rle"] = row["rle"].decode()
-    return Instance(
-        **(
-            values
-            | {
-                "category": tuple(row["category"]),
-                "source_ids": tuple(row["source_ids"] or ()),
-                "area_px": int(row["area_px"]),
-                "centroid_m": (float(row["centroid_x_m"]), float(row["centroid_y_m"])),
-                "point_px": (float(row["point_x_px"]), float(row["point_y_px"])),
-            }
-        )
+    values.update(
+        category=tuple(row["category"]),
+        source_ids=tuple(row["source_ids"] or ()),
+        area_px=int(row["area_px"]),
+        centroid_m=(float(row["centroid_x_m"]), float(row["centroid_y_m"])),
+        point_px=(float(row["point_x_px"]), float(row["point_y_px"])),
     )
+    return Instance(**values)
 
 
 def _query(row: dict[str, Any], notes: Notebook) -> Query:
@@ -295,12 +296,13 @@ def read_taxonomy(folder: Path, notes: Notebook) -> Taxonomy:
         if path.suffix not in (".yaml", ".yml", ".json"):
             continue
         with notes.guard("taxonomy_unreadable", name):
-            content = cast("dict[str, Any]", yaml.safe_load(path.read_bytes()))
+            content: Any = yaml.safe_load(path.read_bytes())
             if not isinstance(content, dict) or "axes" not in content or "categories" not in content:
                 continue
-            for axis in content["axes"]:
+            trees = cast("dict[str, Any]", content)
+            for axis in trees["axes"]:
                 taxonomy.axes[str(axis["id"])] = axis.get("of")
-            for entry in content["categories"]:
+            for entry in trees["categories"]:
                 known = Category(
                     category_id=str(entry["id"]),
                     axis=str(entry["axis"]),
@@ -315,7 +317,7 @@ def read_taxonomy(folder: Path, notes: Notebook) -> Taxonomy:
     for category in taxonomy.categories.values():
         if category.parent is not None and category.parent not in taxonomy.categories:
             notes.add("taxonomy_unreadable", "taxonomy", category.category_id, "a parent that exists", category.parent)
-            taxonomy.categories[category.category_id] = Category(**(category.__dict__ | {"parent": None}))
+            taxonomy.categories[category.category_id] = replace(category, parent=None)
     if not taxonomy.categories:
         notes.add("taxonomy_unreadable", "taxonomy", "", "a taxonomy with axes and categories", "none")
     return taxonomy
@@ -327,14 +329,14 @@ def scene_edges(release: Release, scene_id: str, ids: list[str], notes: Notebook
     if release.relations is None:
         none = np.empty(0, dtype=np.int64)
         return Edges(none, none, np.empty(0, dtype=np.str_), np.empty(0, dtype=np.int8), empty, np.empty(0, dtype=np.str_), empty)
-    table = release.relations.filter(pa.compute.equal(release.relations["scene_id"], scene_id))
+    table = release.relations.filter(compute.equal(release.relations["scene_id"], scene_id))
     known = pa.array(ids, type=pa.string())
     column: dict[str, NDArray[Any]] = {}
     for name in ("subject_id", "anchor_id"):
-        index = pa.compute.index_in(table[name].cast(pa.string()), value_set=known)
-        column[name] = pa.compute.fill_null(index, -1).to_numpy().astype(np.int64)
+        index = compute.index_in(table[name].cast(pa.string()), value_set=known)
+        column[name] = compute.fill_null(index, -1).to_numpy().astype(np.int64)
     for name in ("relation", "unit", "verdict"):
-        column[name] = pa.compute.fill_null(table[name].cast(pa.string()), "").to_numpy(zero_copy_only=False).astype(np.str_)
+        column[name] = compute.fill_null(table[name].cast(pa.string()), "").to_numpy(zero_copy_only=False).astype(np.str_)
     for name in ("value", "margin"):
         column[name] = table[name].cast(pa.float64()).to_numpy().astype(np.float64)
     code = np.select([column["verdict"] == "UNDECIDED", column["verdict"] == "TRUE"], [1, 2], 0).astype(np.int8)

@@ -229,7 +229,7 @@ def _directions(m: Measures, shared: Matrix, names: list[str]) -> dict[str, Expe
     limits = m.limits
     region = np.broadcast_to(~m.countable[None, :], shared.shape)
     turn = m.frame.convergence_at(m.centroids)[None, :]
-    targets = shapely.points(m.centroids)
+    targets: NDArray[Any] = np.asarray(shapely.points(m.centroids), dtype=object)
     lines = shapely.shortest_line(m.outlines[None, :], targets[:, None])
     starts = shapely.get_coordinates(lines.ravel()).reshape(*shared.shape, 2, 2)[:, :, 0, :]
     rays = [_Ray.of(m.centroids[:, None, :] - start, turn, limits) for start in (np.broadcast_to(m.centroids[None], starts.shape), starts)]
@@ -374,14 +374,19 @@ def _inside(m: Measures, masks: Masks, share: Matrix) -> Expected:
     return Expected(own, accepts, share, np.full(own.shape, 1e-6), *margin)
 
 
+def _to_outside(mask: NDArray[np.bool_]) -> NDArray[np.float64]:
+    """Return every pixel's distance (pixel centres) to the nearest pixel outside the mask; infinite when there is none."""
+    return np.asarray(ndimage.distance_transform_edt(mask), dtype=np.float64) if not mask.all() else np.full(mask.shape, np.inf)
+
+
 def _eroded_shares(instance: Instance, masks: Masks, tau_px: float) -> tuple[float, float]:
     """Return what is left of a mask once eroded by τ: the scene's border as outside, and not as outside."""
     mask, (rows, columns) = masks.window_of(instance), masks.windows[instance.instance_id]
     height, width = masks.index.shape
-    closed = ndimage.distance_transform_edt(np.pad(mask, 1))[1:-1, 1:-1]
+    closed = _to_outside(np.pad(mask, 1))[1:-1, 1:-1]
     sides = ((int(rows.start > 0), int(rows.stop < height)), (int(columns.start > 0), int(columns.stop < width)))
     padded = np.pad(mask, sides)
-    open_ = ndimage.distance_transform_edt(padded) if not padded.all() else np.full(padded.shape, np.inf)
+    open_ = _to_outside(padded)
     area = float(mask.sum())
     return float((closed[mask] > tau_px).sum()) / area, float((open_[padded] > tau_px).sum()) / area
 
@@ -389,8 +394,8 @@ def _eroded_shares(instance: Instance, masks: Masks, tau_px: float) -> tuple[flo
 def _depths(m: Measures, masks: Masks, anchor: int, asked: NDArray[np.bool_]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Return how deep (pixels) each asked subject lies in the filled anchor: the scene's border as its edge, and not as its edge."""
     whole = np.asarray(ndimage.binary_fill_holes(masks.planes[int(m.instances[anchor].plane or 0)]))
-    closed = ndimage.distance_transform_edt(np.pad(whole, 1))[1:-1, 1:-1]
-    open_ = ndimage.distance_transform_edt(whole) if not whole.all() else np.full(whole.shape, np.inf)
+    closed = _to_outside(np.pad(whole, 1))[1:-1, 1:-1]
+    open_ = _to_outside(whole)
     depths = np.zeros((2, len(m.instances)))
     for s in np.flatnonzero(asked):
         mask, window = masks.window_of(m.instances[s]), masks.windows[m.instances[s].instance_id]

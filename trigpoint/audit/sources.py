@@ -7,7 +7,6 @@ from pathlib import Path
 
 import numpy as np
 import rasterio
-from rasterio.windows import Window
 
 from trigpoint.audit.files import digest
 from trigpoint.audit.findings import Notebook
@@ -44,7 +43,7 @@ def check_sources(release: Release, folder: Path, notes: Notebook) -> None:
                 continue
             with open_raster(release.folder, scene.path) as cut:
                 pixels = cut.read()
-            original = source.read(window=Window(column, row, width, height))
+            original = source.read(window=((row, row + height), (column, column + width)))
             if original.shape != pixels.shape or original.dtype != pixels.dtype:
                 notes.add(
                     "recut_differs", scene.path, scene.scene_id, f"{original.shape} {original.dtype}", f"{pixels.shape} {pixels.dtype}"

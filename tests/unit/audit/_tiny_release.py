@@ -229,9 +229,15 @@ def graph_rows(scene_id, ground):
         if verdict != "FALSE":
             rows.append(
                 {
-                    "scene_id": scene_id, "subject_id": instance_id(scene_id, s), "anchor_id": instance_id(scene_id, a),
-                    "relation": relation, "verdict": verdict, "value": value, "unit": unit, "margin": margin,
-                }  # fmt: skip
+                    "scene_id": scene_id,
+                    "subject_id": instance_id(scene_id, s),
+                    "anchor_id": instance_id(scene_id, a),
+                    "relation": relation,
+                    "verdict": verdict,
+                    "value": value,
+                    "unit": unit,
+                    "margin": margin,
+                }
             )
 
     def decide(depth, margin):
@@ -307,11 +313,22 @@ def query_rows(scene_id):
         kind = "answerable" if found else "category_absent" if level == 1 else "relation_unsatisfied"
         rows.append(
             {
-                "query_id": ids[key], "scene_id": scene_id, "form": "program", "level": level, "program": program, "canonical": canonical,
-                "answer_ids": found, "answerable": bool(found), "kind": kind, "polarity": "positive" if found else "negative",
-                "sentences": [sentence], "counterfactual_of": ids.get(counterfactual), "difficulty": difficulty, "annotation_id": None,
+                "query_id": ids[key],
+                "scene_id": scene_id,
+                "form": "program",
+                "level": level,
+                "program": program,
+                "canonical": canonical,
+                "answer_ids": found,
+                "answerable": bool(found),
+                "kind": kind,
+                "polarity": "positive" if found else "negative",
+                "sentences": [sentence],
+                "counterfactual_of": ids.get(counterfactual),
+                "difficulty": difficulty,
+                "annotation_id": None,
                 "category": category.split(),
-            }  # fmt: skip
+            }
         )
     return sorted(rows, key=lambda r: r["query_id"])
 
