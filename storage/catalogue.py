@@ -482,7 +482,8 @@ class Catalogue:
                 yield con
             except duckdb.Error as error:
                 raise CatalogueError(
-                    f"catalogue {str(self.path)!r} refused the transaction: {_first_line(error)}; nothing was changed: check the values, and the disk"
+                    f"catalogue {str(self.path)!r} refused the transaction: {_first_line(error)}; nothing was changed: "
+                    "check the values, and the disk"
                 ) from error
             finally:
                 con.close()
