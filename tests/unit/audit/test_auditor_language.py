@@ -1,0 +1,139 @@
+"""The auditor's program and sentence readers."""
+
+import pytest
+
+from trigpoint.audit.programs import ProgramError, count_differences, level_of, parse_canonical, parse_json
+from trigpoint.audit.reading import Category, Taxonomy
+from trigpoint.audit.sentences import SentenceParser
+
+
+def taxonomy(*extra):
+    rows = [
+        ("building", "kind", None, "building", "buildings", None),
+        ("temple", "kind", "building", "temple", "temples", None),
+        ("house", "kind", "building", "residential building", "residential buildings", None),
+        ("tin_roof", "roof", None, None, None, "with a tin roof"),
+        *extra,
+    ]
+    return Taxonomy(
+        {"kind": None, "roof": "building"},
+        {r[0]: Category(r[0], r[1], r[2], countable=True, noun=r[3], plural=r[4], phrase=r[5]) for r in rows},
+    )
+
+
+@pytest.mark.parametrize(
+    ("sentence", "canonical"),
+    [
+        ("all buildings", "(cat building)"),
+        ("all buildings with a tin roof that are north of the temple", "(rel (and (cat building) (cat tin_roof)) north_of (cat temple))"),
+        ("the largest building with a tin roof", "(attr (and (cat building) (cat tin_roof)) area most)"),
+        ("the westernmost temple", "(attr (cat temple) east least)"),
+        ("the residential building closest to the largest temple", "(nearest (cat house) (attr (cat temple) area most))"),
+        ("the temple farthest from the building that is near the temple", "(farthest (cat temple) (rel (cat building) near (cat temple)))"),
+        (
+            "all buildings that are far from the residential building that is inside the temple and are west of the temple",
+            "(and (rel (cat building) far (rel (cat house) inside (cat temple))) (rel (cat building) west_of (cat temple)))",
+        ),
+        ("all temples that are partly inside the building", "(rel (cat temple) overlaps (cat building))"),
+    ],
+)
+def test_a_sentence_has_exactly_its_meaning(sentence, canonical):
+    assert [node.canonical() for node in SentenceParser(taxonomy()).parse(sentence)] == [canonical]
+
+
+@pytest.mark.parametrize(
+    "sentence",
+    [
+        "",
+        "all building",
+        "the temple",
+        "the building that is near the temple",
+        "all buildings that are near",
+        "all buildings near the temple",
+        "all buildings that are near the temple.",
+        "all residential buildingsthat are near the temple",
+        "all  buildings",
+        "all buildings to the left of the temple",
+    ],
+)
+def test_what_is_not_in_the_grammar_has_no_meaning(sentence):
+    assert SentenceParser(taxonomy()).parse(sentence) == []
+
+
+def test_two_categories_of_one_noun_make_a_sentence_ambiguous():
+    twice = taxonomy(("shrine", "kind", "building", "temple", "temples", None))
+
+    assert [node.canonical() for node in SentenceParser(twice).parse("all temples")] == ["(cat shrine)", "(cat temple)"]
+
+
+@pytest.mark.parametrize(
+    ("canonical", "level"),
+    [
+        ("(cat a)", 1),
+        ("(and (cat a) (cat b))", 1),
+        ("(attr (cat a) area most)", 2),
+        ("(rel (cat a) near (attr (cat b) area most))", 3),
+        ("(nearest (cat a) (cat b))", 3),
+        ("(and (rel (cat a) near (cat b)) (rel (cat a) north_of (cat c)))", 4),
+        ("(and (rel (cat a) near (cat b)) (rel (cat a) far (cat c)))", None),
+        ("(and (rel (cat a) near (cat b)) (rel (cat d) north_of (cat c)))", None),
+        ("(rel (cat a) near (rel (cat b) far (cat c)))", 5),
+        ("(rel (cat a) near (nearest (cat b) (cat c)))", 5),
+        ("(attr (rel (cat a) near (cat b)) area most)", None),
+    ],
+)
+def test_the_level_is_the_structure(canonical, level):
+    assert level_of(parse_canonical(canonical)) == level
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "differences"),
+    [
+        ("(cat a)", "(cat a)", (0, 0)),
+        ("(cat a)", "(cat b)", (0, 1)),
+        ("(rel (cat a) north_of (cat b))", "(rel (cat a) south_of (cat b))", (1, 0)),
+        ("(rel (cat a) north_of (cat b))", "(rel (cat a) east_of (cat b))", (0, 1)),
+        ("(attr (cat a) north most)", "(attr (cat a) north least)", (1, 0)),
+        ("(nearest (cat a) (cat b))", "(farthest (cat a) (cat b))", (1, 0)),
+        (
+            "(and (rel (cat a) north_of (cat b)) (rel (cat a) near (cat c)))",
+            "(and (rel (cat a) near (cat c)) (rel (cat a) south_of (cat b)))",
+            (1, 0),
+        ),
+        ("(rel (cat a) near (rel (cat b) far (cat c)))", "(rel (cat a) far (rel (cat b) near (cat c)))", (2, 0)),
+    ],
+)
+def test_counterfactuals_are_told_by_their_differences(one, other, differences):
+    assert count_differences(parse_canonical(one), parse_canonical(other)) == differences
+
+
+@pytest.mark.parametrize(
+    "tree",
+    [
+        None,
+        {"op": "cat"},
+        {"op": "cat", "category": "a", "note": "b"},
+        {"op": "and", "args": [{"op": "cat", "category": "a"}]},
+        {"op": "attr", "of": {"op": "cat", "category": "a"}, "key": "beauty", "extreme": "most"},
+    ],
+)
+def test_what_is_no_program_is_refused(tree):
+    with pytest.raises(ProgramError):
+        parse_json(tree)
+
+
+@pytest.mark.parametrize("text", ["", "cat a", "(cat a", "(cat a))", "(cat a b)", "(rel (cat a) near)", "(cat a) (cat b)"])
+def test_what_is_no_canonical_form_is_refused(text):
+    with pytest.raises(ProgramError):
+        parse_canonical(text)
+
+
+def test_hostile_nesting_is_refused():
+    tree = {"op": "cat", "category": "a"}
+    for _ in range(10_000):
+        tree = {"op": "attr", "of": tree, "key": "area", "extreme": "most"}
+
+    with pytest.raises(ProgramError):
+        parse_json(tree)
+    with pytest.raises(ProgramError):
+        parse_canonical("(and " * 10_000)
