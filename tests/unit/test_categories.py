@@ -1,0 +1,97 @@
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tests.unit.programs._town import TAXONOMY
+from trigpoint.categories import FALSE, TRUE, UNDECIDED, Taxonomy, load_taxonomy, parse_tag_expression
+from trigpoint.errors import TaxonomyError
+
+ROOT = Path(__file__).parents[2]
+SETTLEMENT = load_taxonomy(ROOT / "taxonomy" / "settlement.v1.yaml")
+
+
+@pytest.mark.parametrize(
+    ("expression", "tags", "expected"),
+    [
+        ("building", {"building": "yes"}, True),
+        ("building", {}, False),
+        ("building=house|hut", {"building": "hut"}, True),
+        ("building & !demolished", {"building": "yes", "demolished": "yes"}, False),
+        ("building!=no", {"building": "yes"}, True),
+        ("building & amenity=school", {"building": "yes"}, False),
+    ],
+)
+def test_tag_expressions(expression: str, tags: dict[str, str], expected: bool) -> None:
+    assert parse_tag_expression(expression).matches(tags) is expected
+
+
+def test_dirty_values_are_cleaned_by_the_stated_table_and_the_narrowest_category_wins() -> None:
+    tags = {"building": "yes", "amenity": "place_of_worship", "roof:material": "concerte"}
+
+    assert SETTLEMENT.values_from_tags(tags) == (("temple", "concrete_roof"), ())
+
+
+def test_contradicting_tags_leave_the_axis_at_what_both_share() -> None:
+    assert SETTLEMENT.values_from_tags({"building": "school", "amenity": "place_of_worship"}) == (("building",), ("kind",))
+
+
+def test_a_feature_of_no_category_has_no_value_at_all() -> None:
+    assert SETTLEMENT.values_from_tags({"roof:material": "tin"}) == ((), ())
+
+
+@pytest.mark.parametrize(
+    ("values", "category", "closed", "expected"),
+    [
+        (("school",), "building", set(), TRUE),
+        (("building",), "school", set(), UNDECIDED),
+        (("building",), "school", {"kind"}, FALSE),
+        (("temple",), "school", set(), FALSE),
+        (("building",), "tin_roof", set(), UNDECIDED),
+        (("building",), "tin_roof", {"roof"}, FALSE),
+        (("building", "tile_roof"), "tin_roof", set(), FALSE),
+        (("road",), "tin_roof", set(), FALSE),
+    ],
+)
+def test_membership_is_three_valued(values: tuple[str, ...], category: str, closed: set[str], expected: int) -> None:
+    assert TAXONOMY.membership(values, category, frozenset(closed)) == expected
+
+
+def test_unknown_category_names_the_nearest() -> None:
+    with pytest.raises(TaxonomyError, match="nearest: temple"):
+        TAXONOMY.get("tempel")
+
+
+def test_nouns_join_the_axes() -> None:
+    assert TAXONOMY.plural_noun(("tin_roof", "school")) == "schools with a tin roof"
+    assert TAXONOMY.singular_noun(("temple",)) == "temple"
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"parent": "nothing"}, "parent 'nothing'"),
+        ({"axis": "colour"}, "axis 'colour'"),
+        ({"noun": None}, "noun and plural are needed"),
+        ({"osm": ["=x"]}, "has no key"),
+        ({"parent": "school"}, "form a circle"),
+    ],
+)
+def test_inconsistent_taxonomies_are_refused_by_category(tmp_path: Path, change: dict[str, object], message: str) -> None:
+    data = TAXONOMY.to_json()
+    data["categories"][1] = {**data["categories"][1], **change}
+    path = tmp_path / "t.yaml"
+    path.write_text(yaml.safe_dump(data), encoding="utf-8")
+
+    with pytest.raises(TaxonomyError, match=message):
+        load_taxonomy(path)
+
+
+def test_nothing_in_code_names_a_category() -> None:
+    names = {category.id for category in SETTLEMENT.categories} - {"building", "tree", "road"}
+    sources = [p for folder in ("trigpoint", "storage", "tasks", "flows") for p in (ROOT / folder).rglob("*.py")]
+
+    found = {name: p.name for p in sources for name in names if f'"{name}"' in p.read_text(encoding="utf-8")}
+
+    assert found == {}
+    assert isinstance(SETTLEMENT, Taxonomy)

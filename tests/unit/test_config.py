@@ -1,0 +1,81 @@
+from pathlib import Path
+
+import pytest
+import yaml
+
+from trigpoint.config import check_files, load_config
+from trigpoint.errors import ConfigError
+
+ROOT = Path(__file__).parents[2]
+MINIMAL = {
+    "name": "tiny",
+    "version": "0.1.0",
+    "taxonomy": "taxonomy.yaml",
+    "sources": [
+        {"name": "here", "imagery": {"path": "a.tif", "licence": "CC0-1.0", "attribution": "us"}, "scenes": {"windows": [[0, 0, 8, 8]]}}
+    ],
+}
+
+
+def written(folder: Path, **changes: object) -> Path:
+    path = folder / "release.yaml"
+    path.write_text(yaml.safe_dump({**MINIMAL, **changes}), encoding="utf-8")
+    return path
+
+
+def test_relative_paths_are_relative_to_the_file(tmp_path: Path) -> None:
+    config = load_config(written(tmp_path, run={"output": "../out"}))
+
+    assert config.taxonomy == tmp_path / "taxonomy.yaml"
+    assert config.sources[0].imagery.path == tmp_path / "a.tif"
+    assert config.run.output.resolve() == tmp_path.parent / "out"
+    assert len(check_files(config)) == 2
+
+
+def test_unknown_keys_are_refused_with_the_nearest_known_name(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"unknown key 'taxonmy'; did you mean 'taxonomy'\?"):
+        load_config(written(tmp_path, taxonmy="x"))
+
+
+def test_every_problem_is_listed_with_its_place(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"(?s)2 problem.*query: .*unknown key 'per_scen'.*run\.workers: "):
+        load_config(written(tmp_path, query={"per_scen": {}}, run={"workers": 0}))
+
+
+@pytest.mark.parametrize("text", ["", "- a\n- b\n", "name: [\n"])
+def test_what_is_no_mapping_is_refused(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "release.yaml"
+    path.write_text(text, encoding="utf-8")
+
+    with pytest.raises(ConfigError, match="configuration"):
+        load_config(path)
+
+
+def test_missing_file_says_how_to_get_one(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="config example"):
+        load_config(tmp_path / "none.yaml")
+
+
+def test_run_block_and_folders_enter_no_digest_and_everything_else_does(tmp_path: Path) -> None:
+    (tmp_path / "b").mkdir()
+    one = load_config(written(tmp_path)).sha256()
+
+    assert load_config(written(tmp_path / "b", run={"workers": 7, "work": "elsewhere"})).sha256() == one
+    assert load_config(written(tmp_path, seed=1)).sha256() != one
+    assert load_config(written(tmp_path, rules={"near_share": 0.2})).sha256() != one
+
+
+def test_sources_have_names_of_their_own(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="expected each once"):
+        load_config(written(tmp_path, sources=MINIMAL["sources"] * 2))  # type: ignore[operator]
+
+
+def test_split_shares_must_sum_to_one(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"shares sum to 1\.1"):
+        load_config(written(tmp_path, split={"shares": {"train": 0.9, "val": 0.1, "test": 0.1}}))
+
+
+def test_the_example_in_the_repository_and_the_printed_one_are_good(tmp_path: Path) -> None:
+    assert check_files(load_config(ROOT / "examples" / "banepa" / "release.yaml")) == []
+    load_config(ROOT / "trigpoint" / "example.yaml")
+    assert len(list((ROOT / "examples" / "banepa").rglob("*.yaml"))) == 1
