@@ -45,7 +45,7 @@ _EQS = "share of queries answered exactly: instance masks one to one with the an
 
 METRICS = (
     Metric("eqs", _EQS, "maximum_cardinality (a perfect matching exists)"),
-    Metric("eqs_hungarian", f"{_EQS}; as other benchmarks match", "hungarian_then_threshold"),
+    Metric("eqs_hungarian", f"{_EQS}; as other benchmarks match; the same as eqs where answers share no pixel", "hungarian_then_threshold"),
     Metric("eqs_answerable", "eqs over answerable queries", "maximum_cardinality (a perfect matching exists)"),
     Metric("eqs_unanswerable", "eqs over unanswerable queries: no mask predicted", "maximum_cardinality (a perfect matching exists)"),
     *(Metric(f"eqs_l{k}", f"eqs over queries of level {k}", "maximum_cardinality (a perfect matching exists)") for k in range(1, 6)),
