@@ -158,7 +158,7 @@ class World:
         measures: The auditor's own measures.
         codes: Relation → (n, n) stored verdicts [subject, anchor].
         taxonomy: Category trees.
-        unknown_is_other: Axes on which a missing value is FALSE, not UNDECIDED.
+        unknown_is_other: Axes on which a missing value, or one too general to tell, is FALSE and not UNDECIDED.
         release: For the rules.
         known: Canonical form → verdicts already found: programs of a scene share most of their parts.
     """
@@ -189,12 +189,10 @@ class World:
             )
             if under is not None and under[row] == FALSE:
                 result[row] = FALSE
-            elif value is None:
-                result[row] = FALSE if known.axis in self.unknown_is_other else UNDECIDED
-            elif category in self.taxonomy.lineage(value):
+            elif value is not None and category in self.taxonomy.lineage(value):
                 result[row] = TRUE
-            else:
-                result[row] = UNDECIDED if value in above else FALSE
+            elif value is None or value in above:
+                result[row] = FALSE if known.axis in self.unknown_is_other else UNDECIDED
         return result
 
     def execute(self, node: Node) -> Verdicts:
