@@ -3,14 +3,13 @@
 Not here: STAC and the card, whose presence `files.py` checks.
 """
 
-import json
 from collections import Counter
 from typing import Any
 
 import numpy as np
 
 from trigpoint.audit.findings import Notebook
-from trigpoint.audit.reading import Instance, Release, Taxonomy
+from trigpoint.audit.reading import Instance, Release, Taxonomy, read_json, read_lines
 
 COCO = "exports/coco.json"
 CORNER_SLACK_PX = 0.01
@@ -27,7 +26,7 @@ def first_axis_value(instance: Instance, taxonomy: Taxonomy) -> str | None:
 def check_coco(release: Release, notes: Notebook) -> None:
     """Compare images, annotations and categories of coco.json with the tables; discrete instances only."""
     with notes.guard("coco_unreadable", COCO):
-        content = json.loads((release.folder / COCO).read_bytes())
+        content = read_json(release.folder, COCO)
         scenes = sorted(release.scenes)
         right = [(n, f"scenes/{s}.tif", release.scenes[s].width, release.scenes[s].height) for n, s in enumerate(scenes, start=1)]
         found = [(i["id"], i["file_name"], i["width"], i["height"]) for i in content["images"]]
@@ -86,7 +85,7 @@ def check_dota(release: Release, notes: Notebook) -> None:
         file = f"exports/dota/{scene_id}.txt"
         boxed = [i for i in release.instances_of(scene_id) if i.countable and i.boxable and i.obb_px is not None]
         with notes.guard("dota_unreadable", file, scene_id):
-            lines = [line.split() for line in (release.folder / file).read_bytes().decode("utf-8").splitlines() if line.strip()]
+            lines = [line.split() for line in read_lines(release.folder, file) if line.strip()]
             rows = [(np.array([float(v) for v in line[:8]]), line[8], line[9]) for line in lines if len(line) == 10]
             if len(rows) != len(boxed) or len(rows) != len(lines):
                 notes.add("dota_wrong", file, scene_id, f"{len(boxed)} boxes of ten words", f"{len(lines)} lines, {len(rows)} of ten words")

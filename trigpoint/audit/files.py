@@ -11,7 +11,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any, cast
 
 from trigpoint.audit.findings import AuditError, Notebook
-from trigpoint.audit.reading import Release
+from trigpoint.audit.reading import Release, find_file, read_json
 
 MANIFEST = "manifest.json"
 UNLISTED_BY_DESIGN = (MANIFEST, "audit.json")
@@ -41,6 +41,8 @@ def read_manifest(folder: Path) -> tuple[dict[str, Any], str]:
     """
     path = folder / MANIFEST
     try:
+        if path.exists() and not path.is_file():
+            raise AuditError(f"{MANIFEST} is no regular file")
         data = path.read_bytes()
         manifest = json.loads(data)
     except OSError as problem:
@@ -97,7 +99,7 @@ def check_files(folder: Path, manifest: dict[str, Any], manifest_sha256: str, no
             notes.add("file_missing", path, path, f"{entry['bytes']} bytes", "no such file")
             continue
         with notes.guard("file_unreadable", path, path):
-            target = folder / path
+            target = find_file(folder, path)
             size, sha256 = target.stat().st_size, digest(target)
             if (size, sha256) != (entry["bytes"], entry["sha256"]):
                 notes.add("file_altered", path, path, f"{entry['bytes']} bytes, {entry['sha256']}", f"{size} bytes, {sha256}")
@@ -105,7 +107,7 @@ def check_files(folder: Path, manifest: dict[str, Any], manifest_sha256: str, no
         notes.add("file_unlisted", path, path, "listed in manifest.json", "not listed")
     if "audit.json" in found:
         with notes.guard("audit_stale", "audit.json"):
-            named = json.loads((folder / "audit.json").read_bytes())["manifest_sha256"]
+            named = read_json(folder, "audit.json")["manifest_sha256"]
             if named != manifest_sha256:
                 notes.add("audit_stale", "audit.json", "manifest_sha256", manifest_sha256, named)
 
@@ -153,7 +155,7 @@ def check_manifest(release: Release, notes: Notebook) -> None:
         with notes.guard("stac_unreadable", path, scene.scene_id):
             if not (release.folder / path).is_file():
                 notes.add("part_missing", path, scene.scene_id, "a STAC item", "no such file")
-            elif json.loads((release.folder / path).read_bytes()).get("id") != scene.scene_id:
+            elif read_json(release.folder, path).get("id") != scene.scene_id:
                 notes.add("stac_unreadable", path, scene.scene_id, f"id {scene.scene_id}", "another id")
     with notes.guard("count_wrong", MANIFEST, "counts"):
         _check_counts(release, notes)

@@ -15,7 +15,7 @@ import shapely
 from numpy.typing import NDArray
 
 from trigpoint.audit.findings import Notebook
-from trigpoint.audit.reading import Release, Scene
+from trigpoint.audit.reading import MAX_PIXELS, Release, Scene, find_file
 
 WGS84 = pyproj.CRS.from_user_input("OGC:CRS84")
 SCALE_TOLERANCE = 0.001
@@ -26,9 +26,6 @@ SCALE_SLACK = 1e-5
 
 STEP_PX = 8.0
 """Half-step of the central differences at the scene's centre (docs/release-format.md)."""
-
-MAX_PIXELS = 1 << 30
-"""A raster with more pixels than this is not opened: a release is not trusted to be small."""
 
 RELATIVE = 1e-5
 """Relative tolerance of numbers that have one right value (pixel sizes, areas, scales)."""
@@ -162,11 +159,8 @@ def build_frame(scene: Scene, metric: pyproj.CRS) -> Frame:
 
 
 def open_raster(folder: Path, path: str) -> Any:
-    """Open a raster of the release, refusing paths outside it and sizes that nobody could mean."""
-    target = folder / path
-    if not target.resolve().is_relative_to(folder.resolve()):
-        raise ValueError("path leaves the release folder")
-    dataset = rasterio.open(target)
+    """Open a GeoTIFF of the release, refusing other files and drivers, and sizes that nobody could mean."""
+    dataset = rasterio.open(find_file(folder, path), driver="GTiff")
     if dataset.width * dataset.height > MAX_PIXELS:
         dataset.close()
         raise ValueError(f"{dataset.width} x {dataset.height} pixels are too many to open")

@@ -21,6 +21,9 @@ from trigpoint.audit.findings import Notebook
 compute: Any = pyarrow.compute
 """Its functions are made at import time: checkers cannot see them."""
 
+MAX_PIXELS = 1 << 30
+"""A scene or raster with more pixels than this is not opened: a release is not trusted to be small."""
+
 SCENE_COLUMNS = (
     "scene_id", "path", "mask_path", "region_path", "crs", "transform", "width", "height", "gsd_m", "pixel_area_m2", "metric_crs",
     "scale_k", "convergence_deg", "image_up_deg", "north_up", "valid_share", "shorter_side_m", "source", "source_sha256", "window",
@@ -192,6 +195,31 @@ class Release:
         return [instance for instance in self.instances.values() if instance.scene_id == scene_id]
 
 
+def find_file(folder: Path, path: str) -> Path:
+    """Return a regular file of the release: nothing outside it, no link, no pipe is ever opened.
+
+    Raises:
+        ValueError: it is none.
+    """
+    target = folder / path
+    if not target.resolve().is_relative_to(folder.resolve()):
+        raise ValueError(f"{path!r} leaves the release folder")
+    if target.is_symlink() or not target.is_file():
+        raise ValueError(f"{path!r} is no regular file of the release")
+    return target
+
+
+def read_json(folder: Path, path: str) -> Any:
+    """Read a JSON file of the release."""
+    return json.loads(find_file(folder, path).read_bytes())
+
+
+def read_lines(folder: Path, path: str) -> list[str]:
+    """Read the lines of a UTF-8 file of the release; only a line feed ends a line."""
+    lines = find_file(folder, path).read_bytes().decode("utf-8").split("\n")
+    return lines[:-1] if lines[-1] == "" else lines
+
+
 def read_release(folder: Path, manifest: dict[str, Any], notes: Notebook) -> Release:
     """Read all tables; whatever cannot be read is noted and left out."""
     release = Release(folder, manifest)
@@ -210,14 +238,13 @@ def read_release(folder: Path, manifest: dict[str, Any], notes: Notebook) -> Rel
                 notes.add("scene_unknown", "instances.parquet", instance.instance_id, "a scene of scenes.parquet", instance.scene_id)
             release.instances[instance.instance_id] = instance
     with notes.guard("table_unreadable", "relations.parquet"):
-        table = pq.read_table(folder / "relations.parquet")
+        table = pq.read_table(find_file(folder, "relations.parquet"))
         missing = [name for name in RELATION_COLUMNS if name not in table.column_names]
         for name in missing:
             notes.add("column_missing", "relations.parquet", name, "present", "missing")
         release.relations = None if missing else table
     with notes.guard("table_unreadable", "queries.jsonl"):
-        text = (folder / "queries.jsonl").read_bytes().decode("utf-8")
-        for number, line in enumerate(text.splitlines(), start=1):
+        for number, line in enumerate(read_lines(folder, "queries.jsonl"), start=1):
             with notes.guard("row_unreadable", "queries.jsonl", f"line {number}"):
                 query = _query(json.loads(line), notes)
                 if query.query_id in release.queries:
@@ -231,7 +258,7 @@ def read_release(folder: Path, manifest: dict[str, Any], notes: Notebook) -> Rel
 
 def _rows(folder: Path, name: str, columns: tuple[str, ...], notes: Notebook) -> list[dict[str, Any]]:
     with notes.guard("table_unreadable", name):
-        table = pq.read_table(folder / name)
+        table = pq.read_table(find_file(folder, name))
         missing = [column for column in columns if column not in table.column_names]
         for column in missing:
             notes.add("column_missing", name, column, "present", "missing")
@@ -245,7 +272,7 @@ def _scene(row: dict[str, Any]) -> Scene:
     raw: Any = row["window"]
     names = ("col_off", "row_off", "width", "height")
     col, line, width, height = (int(raw[n]) for n in names) if isinstance(raw, dict) else (int(v) for v in raw)
-    if row["width"] < 1 or row["height"] < 1:
+    if row["width"] < 1 or row["height"] < 1 or row["width"] * row["height"] > MAX_PIXELS:
         raise ValueError(f"size {row['width']} x {row['height']} px")
     values: dict[str, Any] = {n: row[n] for n in Scene.__dataclass_fields__}
     numbers = ("gsd_m", "pixel_area_m2", "scale_k", "convergence_deg", "image_up_deg", "valid_share", "shorter_side_m")
@@ -296,7 +323,7 @@ def read_taxonomy(folder: Path, notes: Notebook) -> Taxonomy:
         if path.suffix not in (".yaml", ".yml", ".json"):
             continue
         with notes.guard("taxonomy_unreadable", name):
-            content: Any = yaml.safe_load(path.read_bytes())
+            content: Any = yaml.safe_load(find_file(folder, name).read_bytes())
             if not isinstance(content, dict) or "axes" not in content or "categories" not in content:
                 continue
             trees = cast("dict[str, Any]", content)

@@ -7,7 +7,6 @@ import itertools
 import json
 import math
 from collections import Counter, defaultdict
-from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
@@ -16,7 +15,7 @@ import shapely
 
 from trigpoint.audit.findings import Notebook
 from trigpoint.audit.georeferencing import WGS84
-from trigpoint.audit.reading import Release, Scene
+from trigpoint.audit.reading import Release, Scene, read_json, read_lines
 
 INPUT_KEYS = ("crs", "gsd_m", "image", "north", "query_id", "sentence")
 CLOSE_M = 100_000.0
@@ -77,7 +76,7 @@ def check_splits(release: Release, notes: Notebook) -> None:
     for path in paths:
         file = f"splits/{path.name}"
         with notes.guard("split_unreadable", file):
-            split = cast("dict[str, Any]", json.loads(path.read_bytes()))
+            split = cast("dict[str, Any]", read_json(release.folder, file))
             assignment = {str(name): [str(s) for s in scenes] for name, scenes in split["assignment"].items()}
             if split.get("protocol") != path.stem:
                 notes.add("split_unreadable", file, "protocol", path.stem, split.get("protocol"))
@@ -184,13 +183,12 @@ def _check_proof(release: Release, file: str, split: dict[str, Any], place: dict
 def _check_inputs(release: Release, file: str, scenes: set[str], notes: Notebook) -> None:
     """An input file holds exactly the queries of its split, in order, and of each exactly what a model may see."""
     wanted = sorted(q.query_id for q in release.queries.values() if q.scene_id in scenes)
-    path: Path = release.folder / file
-    if not path.is_file():
+    if not (release.folder / file).is_file():
         if wanted:
             notes.add("part_missing", file, file, f"{len(wanted)} queries", "no such file")
         return
     found: list[str] = []
-    for number, line in enumerate(path.read_bytes().decode("utf-8").splitlines(), start=1):
+    for number, line in enumerate(read_lines(release.folder, file), start=1):
         with notes.guard("input_unreadable", file, f"line {number}"):
             row = cast("dict[str, Any]", json.loads(line))
             notes.count("inputs")

@@ -491,3 +491,33 @@ def test_progress_is_told_from_start_to_end(good):
     assert steps[0] == ("files", 0, 1)
     assert steps[-1][0] == "done"
     assert steps[-1][1] == steps[-1][2]
+
+
+def test_a_pipe_or_a_link_in_the_place_of_a_file_is_not_opened(release, tmp_path):
+    import os
+
+    (release / "queries.jsonl").unlink()
+    os.mkfifo(release / "queries.jsonl")
+    (tmp_path / "taken.tif").write_bytes((release / "scenes/s-utm.tif").read_bytes())
+    (release / "scenes/s-utm.tif").unlink()
+    (release / "scenes/s-utm.tif").symlink_to(tmp_path / "taken.tif")
+
+    codes = {(f.code, f.file) for f in audit_release(release).findings}
+
+    assert {("symlink", "queries.jsonl"), ("table_unreadable", "queries.jsonl"), ("scene_unreadable", "scenes/s-utm.tif")} <= codes
+
+
+@pytest.mark.parametrize("path", ["../outside.tif", "/etc/hostname", "scenes/picture.vrt"])
+def test_a_scene_path_that_is_no_geotiff_of_the_release_is_refused(release, tmp_path, path):
+    shutil.copy(release / "scenes/s-utm.tif", tmp_path / "outside.tif")
+    (release / "scenes/picture.vrt").write_text("<VRTDataset rasterXSize='160' rasterYSize='128'/>")
+    scene(put(path=path), "s-utm")(release)
+    tiny.seal(release)
+
+    assert ("scene_unreadable", "s-utm") in {(f.code, f.item) for f in audit_release(release).findings}
+
+
+def test_a_scene_of_absurd_size_is_refused_before_any_memory_is_taken(release):
+    scene(put(width=10**6, height=10**6), "s-utm")(release)
+
+    assert ("row_unreadable", "s-utm") in {(f.code, f.item) for f in audit_release(release).findings}
