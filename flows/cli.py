@@ -7,7 +7,7 @@ import os
 import time
 import tomllib
 from pathlib import Path
-from typing import Any, cast, get_args
+from typing import Any
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
@@ -31,7 +31,7 @@ from tasks.stages import STAGES
 from tasks.workspace import Workspace
 from trigpoint.cli import CANNOT_RUN, FINDINGS, GOOD, print_json, print_line
 from trigpoint.errors import InputError
-from trigpoint.records.stage import StageName, StageSummary
+from trigpoint.records.stage import StageSummary
 
 out = Console()
 err = Console(stderr=True)
@@ -260,13 +260,14 @@ def plan(config: Path, *, as_json: bool) -> int:
 
 def stage(name: str, config: Path, *, force: bool, workers: int | None, as_json: bool) -> int:
     """Run one stage plainly; returns the exit code."""
-    if name not in get_args(StageName) or name not in STAGES:
+    stage_name = {str(known): known for known in STAGES}.get(name)
+    if stage_name is None:
         raise InputError(f"stage {name!r} is not one of {', '.join(STAGES)}")
     workspace = _workspace(config, workers)
     with Bars() as bars:
         run = start_build(workspace, f"stage {name}", progress=bars)
         try:
-            run_until(run, cast(StageName, name), force=force)
+            run_until(run, stage_name, force=force)
             report = conclude(run, is_whole=False)
         finally:
             close_pool()

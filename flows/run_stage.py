@@ -13,7 +13,7 @@ from tasks.workspace import Workspace
 from trigpoint.records.stage import StageName
 
 
-@flow(name="run-stage", task_runner=ThreadPoolTaskRunner(max_workers=2))  # pyright: ignore[reportArgumentType]
+@flow(name="run-stage", task_runner=ThreadPoolTaskRunner(max_workers=2))  # pyright: ignore[reportArgumentType, reportCallIssue, reportUntypedFunctionDecorator]
 def run_stage(config: str, stage: str, force: bool = False, workers: int | None = None) -> dict[str, Any]:
     """Run one stage of a release.
 

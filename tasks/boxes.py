@@ -39,7 +39,7 @@ def read_masks(workspace: Workspace, annotated: ItemResult) -> tuple[NDArray[np.
 
 def make(workspace: Workspace, item: Item) -> Made:
     """Measure every instance of a scene."""
-    scene, frame, valid = open_scene(workspace, item.payload)
+    _, frame, valid = open_scene(workspace, item.payload)
     annotated = ItemResult.model_validate(item.payload["annotate"])
     labels, planes = read_masks(workspace, annotated)
     rows = item_table(workspace, annotated, "mask").to_pylist()

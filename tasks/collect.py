@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import shapely
+from shapely.geometry.base import BaseGeometry
 
 from storage.osm import read_osm
 from storage.rasters import RasterSource, open_source, read_window, write_scene_tif
@@ -24,6 +25,9 @@ from trigpoint.records.tables import POI_SCHEMA, SCENE_SCHEMA
 
 OSM_SUFFIXES = (".pbf", ".osm", ".bz2")
 """File suffixes that are read as OpenStreetMap data."""
+
+MAX_SCENE_PX = 32_767
+"""Longest side of a scene: outlines are compared in 64-bit whole numbers of the fourth power of it."""
 
 
 def plan(workspace: Workspace, done: Done) -> list[Item]:
@@ -131,7 +135,7 @@ def read_pois(part: VectorConfig, source_name: str, workspace: Workspace, drops:
     return sorted(found, key=lambda poi: poi.poi_id)
 
 
-def feature_id(part: VectorConfig, properties: dict[str, Any], geometry: shapely.Geometry) -> str:
+def feature_id(part: VectorConfig, properties: dict[str, Any], geometry: BaseGeometry) -> str:
     """Identify a feature: by its id property, else by its geometry.
 
     Raises:
@@ -177,6 +181,10 @@ def _windows(config: SourceConfig, source: RasterSource, pois: list[Poi], seed: 
         wanted += _around_pois(config, source, pois, seed, drops)
     unique: dict[tuple[int, int, int, int], _Wanted] = {}
     for entry in wanted:
+        if max(entry[0].width, entry[0].height) > MAX_SCENE_PX:
+            why = f"window {entry[0].as_tuple()} has a side of more than {MAX_SCENE_PX} pixels"
+            drops.append(_drop(config.name, str(entry[0].as_tuple()), "scene_too_large", why, "cut smaller scenes"))
+            continue
         unique.setdefault(entry[0].as_tuple(), entry)
     return list(unique.values())
 
@@ -207,7 +215,11 @@ def _around_pois(config: SourceConfig, source: RasterSource, pois: list[Poi], se
         inside.append(k)
     order = sorted(inside, key=lambda k: digest_json([seed, chosen[k].poi_id]))
     picked = spread_points(lonlat, order, asked.min_spacing_m, asked.limit)
-    return [(window_around(*pixels[k], asked.size_px, source.width, source.height), "poi", chosen[k].poi_id) for k in picked]
+    wanted: list[_Wanted] = []
+    for k in picked:
+        col, row = float(pixels[k, 0]), float(pixels[k, 1])
+        wanted.append((window_around(col, row, asked.size_px, source.width, source.height), "poi", chosen[k].poi_id))
+    return wanted
 
 
 def _cut(

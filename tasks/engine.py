@@ -20,7 +20,7 @@ from typing import Any, NamedTuple, Protocol
 from uuid import uuid4
 
 import pyarrow as pa
-import pyarrow.compute
+import pyarrow.compute as pc
 
 from storage.artefacts import ArtefactStore
 from storage.digests import code_digest
@@ -425,9 +425,12 @@ def _shard(store: ArtefactStore, ref: ArtefactRef) -> pa.Table:
 
 def item_table(workspace: Workspace, result: ItemResult, name: str) -> pa.Table:
     """Return one item's rows of a table."""
-    shard = _shard(workspace.store, result.tables[name])
-    chosen = shard.filter(pa.compute.equal(shard.column("item_id"), result.item_id))
-    return chosen.drop_columns(["item_id"]).combine_chunks()
+    shard = _shard(workspace.store, result.tables[name])  # pyright: ignore[reportArgumentType]  a frozen record is hashable
+    return _rows_of(shard, result.item_id).combine_chunks()
+
+
+def _rows_of(shard: pa.Table, item_id: str) -> pa.Table:
+    return shard.filter(pc.field("item_id") == item_id).drop_columns(["item_id"])
 
 
 def stacked_table(store: ArtefactStore, results: Sequence[ItemResult], name: str) -> pa.Table | None:
@@ -435,8 +438,8 @@ def stacked_table(store: ArtefactStore, results: Sequence[ItemResult], name: str
     parts: list[pa.Table] = []
     for result in results:
         if name in result.tables:
-            shard = _shard(store, result.tables[name])
-            rows = shard.filter(pa.compute.equal(shard.column("item_id"), result.item_id)).drop_columns(["item_id"])
+            shard = _shard(store, result.tables[name])  # pyright: ignore[reportArgumentType]  a frozen record is hashable
+            rows = _rows_of(shard, result.item_id)
             parts.append(rows.append_column("item_key", pa.array([result.item_key] * rows.num_rows, pa.string())))
     return pa.concat_tables(parts) if parts else None
 

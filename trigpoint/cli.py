@@ -205,9 +205,11 @@ def score(
 ) -> None:
     """Score predictions against a release. Default: all queries."""
     from trigpoint.release.reader import Release
+    from trigpoint.scoring.predictions import read_predictions
     from trigpoint.scoring.report import score_release
 
-    report = score_release(Release.open(release), predictions, protocol=protocol, split=split, kind=kind)
+    opened = Release.open(release)
+    report = score_release(opened, read_predictions(predictions, opened), protocol=protocol, split=split, kind=kind)
     _write_text(json_file, json.dumps(report.to_json(), indent=2, sort_keys=True, ensure_ascii=False))
     _write_text(markdown_file, report.to_markdown())
     if "-" not in (json_file, markdown_file):
@@ -253,11 +255,12 @@ def show(
     if item is None:
         _describe(opened, as_json)
         return
-    from trigpoint.release.show import draw_item
+    from trigpoint.release.show import draw_query, draw_scene
 
+    query = opened.query_by_id.get(item)
+    picture = draw_scene(opened, item) if query is None else draw_query(opened, item)
     target = output or Path(f"{item}.png")
-    draw_item(opened, item).save(target)
-    query = next((q for q in opened.queries if q.query_id == item), None)
+    picture.save(target)
     if as_json:
         print_json({"picture": str(target), "query": None if query is None else query.to_json()})
         return
@@ -351,7 +354,7 @@ def taxonomy_find(
     from trigpoint.categories import load_taxonomy
 
     taxonomy = load_taxonomy(path)
-    values, torn = taxonomy.values_from_tags(dict(tag.partition("=")[::2] for tag in tags))
+    values, torn = taxonomy.values_from_tags({tag.partition("=")[0]: tag.partition("=")[2] for tag in tags})
     print_line(", ".join(values) or "none")
     if torn:
         print_line(f"tags disagree on: {', '.join(torn)}")

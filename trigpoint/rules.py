@@ -47,10 +47,10 @@ COUNTERPART = {
 class OutlineRule(Record):
     """How the measuring outline is made of the pixel-edge outline."""
 
-    algorithm: str = "douglas-peucker, ring split at start vertex and farthest vertex, distance to segment"
+    algorithm: str = "douglas-peucker, ring split at start vertex and first farthest vertex, distance to segment, whole numbers"
     tolerance_px: float = 1.0
     start_vertex: str = "smallest y, then smallest x"
-    library: str = "shapely.simplify(preserve_topology=False)"
+    library: str = "trigpoint.geometry.outlines 1"
 
 
 class DifficultyRule(Record):

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import shapely
 from numpy.typing import NDArray
+from shapely.geometry.base import BaseGeometry
 
 from trigpoint.errors import InputError
 
@@ -86,7 +87,7 @@ def min_area_rectangles(geometries: NDArray[Any]) -> Rectangles:
 
 def _rectangles_of_rings(rings: FloatArray) -> Rectangles:
     """Rectangles of hulls (m, h, 2) that have the same number of vertices."""
-    m, h, _ = rings.shape
+    m = len(rings)
     origin = rings[:, :1]
     local = rings - origin
     edges = np.roll(local, -1, axis=1) - local
@@ -129,17 +130,17 @@ def _from_first_corner(corners: FloatArray) -> FloatArray:
     size = np.abs(corners).max(axis=(1, 2), keepdims=True)[..., 0] + 1e-300
     y_rank = np.round((corners[..., 1] - corners[..., 1].min(axis=1, keepdims=True)) / size, 9)
     x_rank = np.round((corners[..., 0] - corners[..., 0].min(axis=1, keepdims=True)) / size, 9)
-    first = np.argmin(y_rank * 10.0 + x_rank, axis=1)
+    first = np.argmin(y_rank * 1e10 + x_rank, axis=1)  # ranks come in steps of 1e-9, so y decides
     return np.take_along_axis(corners, ((first[:, None] + np.arange(4)) % 4)[..., None], axis=1)
 
 
-def min_area_rectangle(geometry: shapely.Geometry) -> Rectangle:
+def min_area_rectangle(geometry: BaseGeometry) -> Rectangle:
     """Fit the minimum-area rectangle to one geometry; see `min_area_rectangles`."""
     made = min_area_rectangles(np.array([geometry], dtype=object))
     return Rectangle(made.corners[0], float(made.length[0]), float(made.width[0]), float(made.long_angle_deg[0]))
 
 
-def hbb_from_polygon(polygon: shapely.Geometry) -> tuple[float, float, float, float]:
+def hbb_from_polygon(polygon: BaseGeometry) -> tuple[float, float, float, float]:
     """Return the pixel-edge envelope (x_min, y_min, x_max, y_max) of a pixel-edge polygon.
 
     >>> hbb_from_polygon(shapely.box(3, 5, 4, 6))

@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 from trigpoint.boxes.calipers import hbb_from_polygon, min_area_rectangles
 from trigpoint.errors import InputError
 from trigpoint.geometry.frames import SceneFrame
-from trigpoint.geometry.outlines import measuring_outline, polygon_from_mask, polygons_from_labels
+from trigpoint.geometry.outlines import measuring_outlines, polygon_from_mask, polygons_from_labels
 from trigpoint.masks.ownership import cut_labels, touches_edge
-from trigpoint.masks.rle import encode_mask
+from trigpoint.masks.rle import encode_labels, encode_mask
 from trigpoint.rules import Rules
 
 BoolArray = NDArray[np.bool_]
@@ -54,23 +54,28 @@ def measure_instances(
         return Measured([], np.zeros(0, dtype=object))
     traced = polygons_from_labels(labels)
     cut = cut_labels(labels, valid)
-    masks: list[BoolArray] = []
+    sizes = np.bincount(labels.ravel())
+    rle_of = encode_labels(labels)
+    area_px: list[int] = []
+    rles: list[str] = []
     polygons = np.empty(len(rows), dtype=object)
     is_cut: list[bool] = []
     for k, row in enumerate(rows):
         if row["label"] is not None:
             if row["label"] not in traced:
                 raise InputError(f"instance {row['instance_id']!r}: label {row['label']} has no pixel in the index map; re-run annotate")
-            masks.append(labels == row["label"])
+            area_px.append(int(sizes[row["label"]]))
+            rles.append(rle_of[row["label"]])
             polygons[k] = traced[row["label"]]
             is_cut.append(row["label"] in cut)
         else:
             mask = plane_mask(planes, row["plane"])
-            masks.append(mask)
+            area_px.append(int(np.count_nonzero(mask)))
+            rles.append(encode_mask(mask))
             polygons[k] = polygon_from_mask(mask)
             is_cut.append(touches_edge(mask, valid))
 
-    outlines = np.array([measuring_outline(polygon, rules.outline.tolerance_px) for polygon in polygons], dtype=object)
+    outlines = measuring_outlines(polygons, rules.outline.tolerance_px)
     ground = shapely.transform(outlines, frame.ground_from_image)
     image_boxes = min_area_rectangles(polygons)
     ground_boxes = min_area_rectangles(shapely.transform(polygons, frame.ground_from_image))
@@ -85,13 +90,12 @@ def measure_instances(
     measured: list[dict[str, Any]] = []
     for k, row in enumerate(rows):
         length, width = float(ground_boxes.length[k]), float(ground_boxes.width[k])
-        area_px = int(np.count_nonzero(masks[k]))
         measured.append(
             {
                 **{key: row[key] for key in ("instance_id", "scene_id", "label", "plane", "category", "countable", "boxable")},
                 "cut": is_cut[k],
-                "area_px": area_px,
-                "area_m2": area_px * frame.record.pixel_area_m2,
+                "area_px": area_px[k],
+                "area_m2": area_px[k] * frame.record.pixel_area_m2,
                 "perimeter_m": float(perimeters[k]),
                 "length_m": length,
                 "width_m": width,
@@ -104,7 +108,7 @@ def measure_instances(
                 "point_y_px": float(points[k, 1]),
                 "hbb_px": list(hbb_from_polygon(polygons[k])) if row["boxable"] else None,
                 "obb_px": image_boxes.corners[k].ravel().tolist() if row["boxable"] else None,
-                "rle": encode_mask(masks[k]),
+                "rle": rles[k],
                 **{key: row[key] for key in ("moved_px", "source_ids", "proposal", "review_state")},
                 "geometry": bytes(geometries[k]),
             }

@@ -12,6 +12,7 @@ import numpy as np
 import pyproj
 from numpy.typing import NDArray
 from pyproj.enums import TransformDirection
+from pyproj.exceptions import CRSError
 
 from trigpoint.errors import CrsMismatchError, InputError, NodataError
 from trigpoint.records.scene import FrameRecord, Transform
@@ -37,7 +38,7 @@ def parse_crs(crs: str) -> pyproj.CRS:
     """
     try:
         parsed = pyproj.CRS.from_user_input(crs)
-    except pyproj.exceptions.CRSError as error:
+    except CRSError as error:
         raise CrsMismatchError(f"crs {crs[:80]!r} is not known to PROJ: {error}; give an authority code such as EPSG:32645") from error
     ellipsoid = parsed.ellipsoid
     if ellipsoid is not None and abs(ellipsoid.semi_major_metre - 6_378_137.0) > 60_000.0:

@@ -5,6 +5,7 @@ from typing import NamedTuple
 import numpy as np
 import shapely
 from numpy.typing import NDArray
+from shapely.geometry.base import BaseGeometry
 
 
 class Repaired(NamedTuple):
@@ -16,12 +17,12 @@ class Repaired(NamedTuple):
         note: What was found and what was dropped; empty when nothing was done.
     """
 
-    geometry: shapely.Geometry
+    geometry: BaseGeometry
     is_changed: bool
     note: str
 
 
-def polygonal_part(geometry: shapely.Geometry) -> shapely.Geometry:
+def polygonal_part(geometry: BaseGeometry) -> BaseGeometry:
     """Return the polygons of a geometry as Polygon or MultiPolygon; lines and points are left out."""
     parts = [part for part in shapely.get_parts(geometry) if part.geom_type in {"Polygon", "MultiPolygon"}]
     flat = [piece for part in parts for piece in shapely.get_parts(part) if not piece.is_empty]
@@ -30,7 +31,7 @@ def polygonal_part(geometry: shapely.Geometry) -> shapely.Geometry:
     return flat[0] if len(flat) == 1 else shapely.MultiPolygon(flat)
 
 
-def repair_polygon(geometry: shapely.Geometry) -> Repaired:
+def repair_polygon(geometry: BaseGeometry) -> Repaired:
     """Make a polygon valid, keeping both halves of a bow tie and dropping line pieces.
 
     `buffer(0)` is not used: it loses one half of a bow tie.

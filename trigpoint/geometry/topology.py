@@ -6,11 +6,12 @@ The scene graph's verdicts (`trigpoint.scene_graph`) are coarser on purpose; thi
 from typing import Literal
 
 import shapely
+from shapely.geometry.base import BaseGeometry
 
 Topology = Literal["disjoint", "touches", "overlaps", "within", "contains", "equals"]
 
 
-def topological_relation(a: shapely.Geometry, b: shapely.Geometry, tolerance_m: float) -> Topology:
+def topological_relation(a: BaseGeometry, b: BaseGeometry, tolerance_m: float) -> Topology:
     """Name how `b` lies to `a`, taking outlines closer than `tolerance_m` as the same line.
 
     Both are moved to a local origin first, so that the tolerance holds at map coordinates of 5e6.

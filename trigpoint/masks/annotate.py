@@ -6,6 +6,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 import shapely
 from numpy.typing import NDArray
+from shapely.geometry.base import BaseGeometry
 
 from trigpoint.categories import Taxonomy
 from trigpoint.geometry.frames import SceneFrame, transformer
@@ -32,7 +33,7 @@ class Proposal(NamedTuple):
     """
 
     source_id: str
-    geometry: shapely.Geometry
+    geometry: BaseGeometry
     crs: str
     categories: tuple[str, ...]
     origin: Literal["vector", "annotator"]
@@ -60,7 +61,7 @@ class Annotated(NamedTuple):
 class _Placed(NamedTuple):
     instance_id: str
     proposal: Proposal
-    polygon: shapely.Geometry
+    polygon: BaseGeometry
     whole_area_m2: float
 
 
@@ -129,7 +130,7 @@ def _place(
     placed: list[_Placed] = []
     n_in = 0
     for proposal in proposals:
-        if proposal.geometry is None or proposal.geometry.is_empty:
+        if proposal.geometry.is_empty:
             continue
         repaired = repair_polygon(proposal.geometry)
         to_scene = transformer(proposal.crs, frame.crs)

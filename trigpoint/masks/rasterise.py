@@ -7,6 +7,7 @@ import numpy as np
 import rasterio.features
 import shapely
 from numpy.typing import NDArray
+from shapely.geometry.base import BaseGeometry
 
 BoolArray = NDArray[np.bool_]
 
@@ -35,7 +36,7 @@ class CropMask(NamedTuple):
         return (slice(self.row_off, self.row_off + height), slice(self.col_off, self.col_off + width))
 
 
-def crop_mask(polygon: shapely.Geometry, height: int, width: int) -> CropMask:
+def crop_mask(polygon: BaseGeometry, height: int, width: int) -> CropMask:
     """Rasterise a polygon in image coordinates, clipped to a scene.
 
     Args:
@@ -60,7 +61,7 @@ def crop_mask(polygon: shapely.Geometry, height: int, width: int) -> CropMask:
     # a local origin keeps GDAL's fill exact whatever the size of the scene
     local = shapely.transform(polygon, lambda points: points - (col0, row0))
     burnt = rasterio.features.rasterize([(local, 1)], out_shape=(row1 - row0, col1 - col0), dtype="uint8")
-    return CropMask(row0, col0, burnt.astype(bool))
+    return CropMask(row0, col0, np.asarray(burnt, dtype=bool))
 
 
 def trim(crop: CropMask) -> CropMask:

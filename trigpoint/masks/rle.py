@@ -89,6 +89,37 @@ def encode_mask(mask: BoolArray) -> str:
     return _encode(mask).text
 
 
+def encode_labels(labels: NDArray[Any]) -> dict[int, str]:
+    """Encode every value of an index map in one pass over it.
+
+    Args:
+        labels: (height, width) integer array, 0 = nothing.
+
+    Returns:
+        Value → compressed counts of the mask `labels == value`; sorted by value.
+
+    >>> encode_labels(np.array([[0, 1], [2, 1]], dtype=np.uint16))
+    {1: '22', 2: '112'}
+    """
+    height, width = labels.shape
+    _check_pixels("labels", (height, width))
+    flat = np.asfortranarray(labels).ravel(order="F")
+    starts = np.concatenate([[0], np.flatnonzero(flat[1:] != flat[:-1]) + 1]).astype(np.int64)
+    stops = np.append(starts[1:], height * width)
+    values = flat[starts].astype(np.int64)
+    order = np.argsort(values, kind="stable")
+    order = order[values[order] != 0]
+    if not order.size:
+        return {}
+    found, first = np.unique(values[order], return_index=True)
+    encoded: dict[int, str] = {}
+    for value, members in zip(found.tolist(), np.split(order, first[1:]), strict=True):
+        changes = np.column_stack([starts[members], stops[members]]).ravel()
+        ends = changes if changes[-1] == height * width else np.append(changes, height * width)
+        encoded[value] = _from_runs(np.diff(ends, prepend=0), height, width).text
+    return encoded
+
+
 def _encode(mask: BoolArray) -> Rle:
     if mask.ndim != 2 or mask.dtype != np.bool_:
         raise InputError(f"mask: expected a two-dimensional bool array, found {mask.ndim} dimensions of {mask.dtype}; use mask != 0")

@@ -62,7 +62,7 @@ class Candidate(NamedTuple):
     Attributes:
         answer_ids: Sorted instance ids; empty when unanswerable.
         anchor_ids: Instances its outermost anchors denote, for variety.
-        n_category: Members (and undecided members) of its category in the scene.
+        n_category: Sure members of its category in the scene.
     """
 
     query_id: str
@@ -195,7 +195,7 @@ class _Generator:
 
     def _offer_pairs(self, relations: dict[Node, list[Rel]]) -> None:
         kept = Counter[str]()
-        for category, nodes in relations.items():
+        for nodes in relations.values():
             n = len(nodes)
             if n < 2:
                 continue
@@ -219,13 +219,13 @@ class _Generator:
         direct = {position for position, _ in anchors}
         hops: list[tuple[int, Node]] = []
         for inner in selectable:
-            if len(self._members(inner)) < 2:
+            if self._n_members(inner) < 2:
                 continue
             for position, anchor in anchors:
                 names = REGION_RELATIONS if not self.graph.nodes.countable[position] else PLAIN_RELATIONS
-                made: list[Node] = [Nearest(inner, anchor), Farthest(inner, anchor)]
-                made += [Rel(inner, name, anchor) for name in names if name in self.graph.verdicts]
-                for node in made:
+                hop_nodes: list[Node] = [Nearest(inner, anchor), Farthest(inner, anchor)]
+                hop_nodes += [Rel(inner, name, anchor) for name in names if name in self.graph.verdicts]
+                for node in hop_nodes:
                     found = self._denoted(node)
                     if found is not None and found not in direct and not self._is_redundant(node):
                         hops.append((found, node))
@@ -262,13 +262,14 @@ class _Generator:
 
     # the release rules
 
-    def _members(self, category: Node) -> np.ndarray:
-        return np.flatnonzero(self.resolver.execute(category) != FALSE)
+    def _n_members(self, category: Node) -> int:
+        """Number of sure members of a category."""
+        return int(np.count_nonzero(self.resolver.execute(category) == TRUE))
 
     def _offer(self, node: Node, level: int, kept: Counter[str] | None = None) -> Kind | None:
         """Keep a program if it may be released; say as which kind."""
         category = selected_category(node)
-        n_category = len(self._members(category))
+        n_category = self._n_members(category)
         if level >= 2 and n_category < 2:
             return self._reject("fewer_than_two_of_the_category")
         try:
@@ -351,15 +352,18 @@ class _Generator:
                 pairs = {(arg.relation, arg.anchor) for arg in args if isinstance(arg, Rel)}
                 if any((COUNTERPART.get(relation), anchor) in pairs for relation, anchor in pairs):
                     return False  # north and south of one thing: empty by its words alone
-                return all((self.resolver.execute(arg) == TRUE).any() for arg in args)
+                return all((self.resolver.execute(arg) == TRUE).any() and self._has_room(arg) for arg in args)
             case Rel(_, relation, anchor):
-                position = self.resolver.denoted(anchor)
-                edge = self.graph.verdicts[relation][:, position]
-                if not ((edge == TRUE) & self.graph.nodes.countable).any():
-                    return False
-                return relation not in DIRECTIONS or self.sector_share(position, relation) >= self.rules.sector_min_share
+                edge = self.graph.verdicts[relation][:, self.resolver.denoted(anchor)]
+                return bool(((edge == TRUE) & self.graph.nodes.countable).any()) and self._has_room(node)
             case _:
                 return False
+
+    def _has_room(self, node: Node) -> bool:
+        """Whether enough of the valid area lies in the sector of a direction; other relations need none."""
+        if not isinstance(node, Rel) or node.relation not in DIRECTIONS:
+            return True
+        return self.sector_share(self.resolver.denoted(node.anchor), node.relation) >= self.rules.sector_min_share
 
     def _keep(self, node: Node, level: int, kind: Kind, members: tuple[str, ...], n_category: int) -> None:
         category = selected_category(node)

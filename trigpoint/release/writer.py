@@ -113,7 +113,7 @@ def write_release(folder: Path, content: ReleaseContent) -> dict[str, Any]:
     write_geoparquet(folder / "scenes.parquet", content.scenes, ["Polygon"])
     write_geoparquet(folder / "instances.parquet", content.instances, ["Polygon", "MultiPolygon"])
     dictionary = ["scene_id", "subject_id", "anchor_id", "relation", "verdict", "unit"]
-    pq.write_table(content.relations, folder / "relations.parquet", compression="zstd", use_dictionary=dictionary)
+    pq.write_table(content.relations, folder / "relations.parquet", compression="zstd", use_dictionary=dictionary)  # pyright: ignore[reportArgumentType]
     write_json_lines(folder / "queries.jsonl", content.queries)
     for protocol, document in sorted(content.splits.items()):
         write_json(folder / "splits" / f"{protocol}.json", document)

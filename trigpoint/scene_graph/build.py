@@ -144,7 +144,7 @@ def _directions(
     centroid = nodes.centroid_m
     convergence = frame.convergence_at(centroid) if n else np.zeros(0)
     subject, anchor = np.nonzero(~np.eye(n, dtype=bool))
-    points = shapely.points(centroid)
+    points = np.asarray(shapely.points(centroid), dtype=object)
     nearest = shapely.get_coordinates(shapely.shortest_line(outlines[anchor], points[subject])).reshape(-1, 2, 2)
     from_centroid = centroid[subject] - centroid[anchor]
     from_nearest = nearest[:, 1] - nearest[:, 0]
@@ -226,7 +226,7 @@ def measure_shares(nodes: Nodes, masks: SceneMasks, rules: Rules) -> Shares:
     for anchor, plane in masks.planes.items():
         shared = np.zeros(n)
         shared[is_countable] = np.bincount(masks.labels[plane], minlength=n_labels)[labels]
-        filled = ndimage.binary_fill_holes(plane)
+        filled = np.asarray(ndimage.binary_fill_holes(plane), dtype=bool)
         within = np.zeros(n)
         within[is_countable] = np.bincount(masks.labels[filled], minlength=n_labels)[labels]
         for other, other_plane in masks.planes.items():
@@ -248,7 +248,7 @@ def measure_shares(nodes: Nodes, masks: SceneMasks, rules: Rules) -> Shares:
                 verdict[subject, anchor] = TRUE
                 continue
             if deep is None:
-                deep = ndimage.distance_transform_edt(filled)
+                deep = np.asarray(ndimage.distance_transform_edt(filled))
             is_deep = share == 1.0 and deep[core_share.mask(int(subject))].min() >= 2 * rules.outline_tolerance_px
             verdict[subject, anchor] = TRUE if is_deep else UNDECIDED
     np.fill_diagonal(of_smaller, 0.0)
@@ -279,7 +279,7 @@ class _CoreShares:
             else:
                 label = int(self._masks.label_of_node[node])
                 crop = self._masks.labels[self._boxes[label - 1]] == label
-            depth = ndimage.distance_transform_edt(np.pad(crop, 1))
+            depth = np.asarray(ndimage.distance_transform_edt(np.pad(crop, 1)))
             self._known[node] = float(np.count_nonzero(depth > self._tolerance_px) / np.count_nonzero(crop))
         return self._known[node]
 

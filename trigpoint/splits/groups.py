@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import shapely
 from pyproj import Geod
+from shapely.geometry.base import BaseGeometry
 
 from trigpoint.errors import LeakageError
 from trigpoint.geometry.frames import transformer
@@ -18,7 +19,7 @@ from trigpoint.identity import digest_json, make_id
 from trigpoint.imagery.tiling import shared_pixels
 from trigpoint.records.scene import Window
 
-SPLITS = ("train", "val", "test")
+SPLITS: tuple[str, ...] = ("train", "val", "test")
 
 CLOSE_M = 100_000.0
 """Footprints farther apart than this are measured between centroids along the great circle."""
@@ -32,7 +33,7 @@ class SplitScene(NamedTuple):
     scene_id: str
     source_sha256: str
     window: Window
-    footprint: shapely.Geometry
+    footprint: BaseGeometry
     n_queries: int
 
 
@@ -44,7 +45,7 @@ class Group(NamedTuple):
     reasons: tuple[str, ...]
 
 
-def footprint_distance_m(a: shapely.Geometry, b: shapely.Geometry) -> float:
+def footprint_distance_m(a: BaseGeometry, b: BaseGeometry) -> float:
     """Ground distance between two lon/lat footprints in metres.
 
     Close ones in an azimuthal equidistant frame between them, else the geodesic between centroids.
@@ -113,7 +114,7 @@ def assign_groups(groups: Sequence[Group], scenes: Sequence[SplitScene], shares:
     weight = {group.group_id: sum(n_queries[s] for s in group.scenes) for group in groups}
     order = sorted(groups, key=lambda g: (-weight[g.group_id], digest_json([seed, g.group_id])))
     total = sum(weight.values()) or 1
-    filled = dict.fromkeys(SPLITS, 0)
+    filled: dict[str, int] = dict.fromkeys(SPLITS, 0)
     assigned: dict[str, list[str]] = {name: [] for name in SPLITS}
     wanted = [name for name in SPLITS if shares.get(name, 0) > 0]
     for position, group in enumerate(order):

@@ -53,6 +53,15 @@ def test_corners_run_clockwise_on_screen_from_the_topmost_then_leftmost() -> Non
     assert made.long_angle_deg == pytest.approx(45)
 
 
+@given(POINTS)
+def test_first_corner_is_the_topmost_then_leftmost_of_the_four(points: list[tuple[int, int]]) -> None:
+    corners = min_area_rectangle(shapely.MultiPoint(points)).corners
+    top = corners[:, 1].min()
+
+    assert corners[0, 1] == pytest.approx(top, abs=1e-6)
+    assert corners[0, 0] == pytest.approx(corners[corners[:, 1] <= top + 1e-6, 0].min(), abs=1e-6)
+
+
 def test_of_equal_areas_the_long_side_nearest_the_x_axis_wins() -> None:
     # a regular octagon-like hull whose axis-parallel and diagonal rectangles tie
     made = min_area_rectangle(shapely.Polygon([(1, 0), (2, 0), (3, 1), (3, 2), (2, 3), (1, 3), (0, 2), (0, 1)]))

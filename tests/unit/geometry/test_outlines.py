@@ -1,3 +1,5 @@
+from fractions import Fraction
+
 import numpy as np
 import pytest
 import shapely
@@ -6,7 +8,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from trigpoint.errors import InputError
-from trigpoint.geometry.outlines import measuring_outline, polygon_from_mask, polygons_from_labels
+from trigpoint.geometry.outlines import _halves, _simplified_rings, measuring_outline, polygon_from_mask, polygons_from_labels
 from trigpoint.masks.rasterise import crop_mask, trim
 from trigpoint.masks.rle import decode_rle, encode_mask
 
@@ -50,6 +52,33 @@ def test_measuring_outline_takes_the_staircase_out_of_a_perimeter() -> None:
 
     assert polygon.length > 1.25 * 2 * np.pi * 80
     assert measuring_outline(polygon).length == pytest.approx(2 * np.pi * 80, rel=0.03)
+
+
+def slow_douglas_peucker(chain: np.ndarray, tolerance: Fraction) -> list[tuple[int, int]]:
+    """One chain, in fractions, as the textbook has it."""
+    (x0, y0), (x1, y1) = (tuple(int(v) for v in chain[k]) for k in (0, -1))
+    dx, dy = x1 - x0, y1 - y0
+    best, where = Fraction(-1), -1
+    for k in range(1, len(chain) - 1):
+        px, py = (int(v) for v in chain[k])
+        t = min(Fraction(1), max(Fraction(0), Fraction((px - x0) * dx + (py - y0) * dy, dx * dx + dy * dy)))
+        d2 = (x0 + t * dx - px) ** 2 + (y0 + t * dy - py) ** 2
+        if d2 > best:
+            best, where = d2, k
+    if where < 0 or best <= tolerance**2:
+        return [(x0, y0), (x1, y1)]
+    return slow_douglas_peucker(chain[: where + 1], tolerance)[:-1] + slow_douglas_peucker(chain[where:], tolerance)
+
+
+@given(MASKS.filter(lambda m: m.any()), st.sampled_from([1.0, 0.5]))
+def test_simplified_rings_are_those_of_the_textbook_in_exact_fractions(mask: np.ndarray, tolerance: float) -> None:
+    for part in shapely.get_parts(polygon_from_mask(mask)):
+        for ring in shapely.get_rings(part):
+            points = shapely.get_coordinates(ring)
+            one, other = _halves(points)
+            expected = slow_douglas_peucker(one, Fraction(tolerance))[:-1] + slow_douglas_peucker(other, Fraction(tolerance))
+
+            assert [tuple(p) for p in _simplified_rings([points], tolerance)[0].tolist()] == expected
 
 
 def test_outline_does_not_depend_on_where_the_mask_lies() -> None:

@@ -14,6 +14,7 @@ from trigpoint.masks.rle import (
     covered_share,
     decode,
     decode_rle,
+    encode_labels,
     encode_mask,
     intersection_px,
     iou,
@@ -193,3 +194,10 @@ def test_rings_of_one_instance_are_united() -> None:
 def test_what_is_no_polygon_is_refused(polygons: object) -> None:
     with pytest.raises(InputError, match="mask 0"):
         rle_from_polygons(polygons, (8, 8), "mask 0")
+
+
+@given(hnp.arrays(np.uint16, hnp.array_shapes(min_dims=2, max_dims=2, min_side=1, max_side=9), elements=st.integers(0, 4)))
+def test_an_index_map_is_encoded_value_by_value_as_its_masks_are(labels: np.ndarray) -> None:
+    expected = {int(v): encode_mask(labels == v) for v in np.unique(labels) if v}
+
+    assert encode_labels(labels) == expected
