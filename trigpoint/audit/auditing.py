@@ -7,6 +7,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, cast
 
+import shapely
+
 from trigpoint.audit.boxes import check_boxes, check_metric
 from trigpoint.audit.exports import check_coco, check_dota
 from trigpoint.audit.files import check_files, check_manifest, read_manifest
@@ -98,7 +100,8 @@ def _audit_scene(release: Release, scene: Scene, nodes: dict[str, Node], notes: 
     m = measure(present, masks, frame, limits, _outline_tolerance(release))
     for row, instance in enumerate(present):
         with notes.guard("box_unreadable", INSTANCES, instance.instance_id):
-            check_metric(instance, m.outlines[row], frame, INSTANCES, notes)
+            edges_m = frame.to_ground(shapely.get_coordinates(polygon_of(masks.parts[instance.instance_id])))
+            check_metric(instance, m.outlines[row], edges_m, frame, INSTANCES, notes)
     names = _relation_names(release)
     codes = stored_verdicts(edges, m, scene.scene_id, names, notes)
     if frame.scale_spread > SCALE_TOLERANCE + SCALE_SLACK:

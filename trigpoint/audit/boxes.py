@@ -152,15 +152,15 @@ def _name_box_fault(points: NDArray[np.float64], found: NDArray[np.float64], rig
     return "obb_tie_rule", area
 
 
-def check_metric(instance: Instance, outline_m: Any, frame: Frame, file: str, notes: Notebook) -> None:
+def check_metric(instance: Instance, outline_m: Any, edges_m: NDArray[np.float64], frame: Frame, file: str, notes: Notebook) -> None:
     """Compare perimeter, metric rectangle, orientation, compactness and centroid with the measuring outline, within 2 pixels.
 
-    Near a tie of areas another rectangle may win by a hair; then the stored orientation is accepted when the rectangle that it
-    gives has the stored sides and is no larger than the smallest one by more than the band.
+    The documents do not say whether the metric rectangle encloses the measuring outline or the pixel edges: either will do.
 
     Args:
         instance: The stored row.
         outline_m: Measuring outline in local ground metres.
+        edges_m: (n, 2) vertices of the pixel edges in local ground metres.
         frame: The auditor's own frame of the scene.
         file: File to name in findings.
         notes: Where findings go.
@@ -170,28 +170,10 @@ def check_metric(instance: Instance, outline_m: Any, frame: Frame, file: str, no
     perimeter = float(shapely.length(outline_m))
     if not abs(instance.perimeter_m - perimeter) <= max(band, 0.02 * perimeter):
         notes.add("perimeter_wrong", file, item, f"{perimeter:.6g} m", f"{instance.perimeter_m:.6g} m")
-    points = shapely.get_coordinates(outline_m)
-    right = smallest_rectangles(points)[0]
-    grid = math.radians(90 - (instance.orientation_deg - frame.convergence_deg))
-    given = rectangle_along(hull_of(points), np.array([math.cos(grid), math.sin(grid)]))
-    orientation_slack = math.degrees(math.atan2(band, right.long))
-    azimuth = (90 - right.angle_deg + frame.convergence_deg) % 180
-    off = abs((instance.orientation_deg - azimuth + 90) % 180 - 90)
-    turned = right.long - right.short <= band and off >= 90 - orientation_slack
-    sides_fit = abs(instance.length_m - right.long) <= band and abs(instance.width_m - right.short) <= band
-    along = abs((given.angle_deg - math.degrees(grid) + 90) % 180 - 90) < 1 or given.long - given.short <= band
-    given_fits = (
-        along
-        and abs(instance.length_m - given.long) <= band
-        and abs(instance.width_m - given.short) <= band
-        and given.long * given.short <= right.long * right.short + band * right.short
-    )
-    if not sides_fit and not given_fits:
-        notes.add(
-            "rectangle_wrong", file, item, f"{right.long:.6g} x {right.short:.6g} m", f"{instance.length_m:.6g} x {instance.width_m:.6g} m"
-        )
-    elif not 0 <= instance.orientation_deg < 180 or not (off <= orientation_slack or turned or given_fits):
-        notes.add("orientation_wrong", file, item, f"{azimuth:.4f} deg", f"{instance.orientation_deg:.4f} deg")
+    faults = [_name_rectangle_fault(instance, points, frame) for points in (shapely.get_coordinates(outline_m), edges_m)]
+    if faults[0] and faults[1]:
+        code, expected, found = faults[0]
+        notes.add(code, file, item, expected, found)
     if instance.length_m < instance.width_m:
         notes.add("rectangle_wrong", file, item, "length >= width", f"{instance.length_m:.6g} < {instance.width_m:.6g} m")
     elif instance.width_m > 0 and not math.isclose(instance.elongation, instance.length_m / instance.width_m, rel_tol=1e-6):
@@ -200,6 +182,40 @@ def check_metric(instance: Instance, outline_m: Any, frame: Frame, file: str, no
     centre = shapely.get_coordinates(shapely.centroid(outline_m))[0]
     if not math.dist(centre, instance.centroid_m) <= band:
         notes.add("centroid_wrong", file, item, f"{centre.round(3).tolist()} m", f"{list(instance.centroid_m)} m")
+
+
+def _name_rectangle_fault(instance: Instance, points: NDArray[np.float64], frame: Frame) -> tuple[str, str, str] | None:
+    """Say what is wrong with the stored metric rectangle around `points` (code, expected, found); nothing when it fits.
+
+    Near a tie of areas another rectangle may win by a hair; then the stored orientation is accepted when the rectangle that it
+    gives has the stored sides and is no larger than the smallest one by more than the band.
+    """
+    band = BAND_PX * frame.gsd_m
+    right = smallest_rectangles(points)[0]
+    grid_deg = 90 - (instance.orientation_deg - frame.convergence_deg)
+    given = rectangle_along(hull_of(points), np.array([math.cos(math.radians(grid_deg)), math.sin(math.radians(grid_deg))]))
+    slack_deg = math.degrees(math.atan2(band, right.long))
+    azimuth = (90 - right.angle_deg + frame.convergence_deg) % 180
+    off = _axis_turn(instance.orientation_deg, azimuth)
+    turned = right.long - right.short <= band and off >= 90 - slack_deg
+    sides_fit = abs(instance.length_m - right.long) <= band and abs(instance.width_m - right.short) <= band
+    given_fits = (
+        (_axis_turn(given.angle_deg, grid_deg) < 1 or given.long - given.short <= band)
+        and abs(instance.length_m - given.long) <= band
+        and abs(instance.width_m - given.short) <= band
+        and given.long * given.short <= right.long * right.short + band * right.short
+    )
+    if not sides_fit and not given_fits:
+        sides = f"{instance.length_m:.6g} x {instance.width_m:.6g} m"
+        return "rectangle_wrong", f"{right.long:.6g} x {right.short:.6g} m", sides
+    if not 0 <= instance.orientation_deg < 180 or not (off <= slack_deg or turned or given_fits):
+        return "orientation_wrong", f"{azimuth:.4f} deg", f"{instance.orientation_deg:.4f} deg"
+    return None
+
+
+def _axis_turn(one_deg: float, other_deg: float) -> float:
+    """Return the turn between two directions that have no head or tail, in [0, 90]."""
+    return abs((one_deg - other_deg + 90) % 180 - 90)
 
 
 def _check_compactness(instance: Instance, outline_m: Any, perimeter: float, file: str, notes: Notebook) -> None:

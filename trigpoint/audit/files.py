@@ -195,23 +195,26 @@ def _check_counts(release: Release, notes: Notebook) -> None:
 
 
 def _check_licences(release: Release, notes: Notebook) -> None:
-    """Every source of pixels and of annotations has a licence and an attribution, and scenes name the same licence."""
-    entries: dict[tuple[str, str], dict[str, Any]] = {}
+    """Every source of pixels and of annotations has a licence and an attribution, and scenes name one of their source's."""
+    entries: dict[tuple[str, str], set[str]] = {}
     for entry in release.manifest.get("licences", []):
-        entries[str(entry["source"]), str(entry["layer"])] = entry
+        entries.setdefault((str(entry["source"]), str(entry["layer"])), set()).add(str(entry.get("licence")))
         for key in ("licence", "attribution"):
             if not entry.get(key):
                 notes.add("licence_missing", MANIFEST, f"{entry['source']} ({entry['layer']})", f"a {key}", entry.get(key))
     for scene in release.scenes.values():
         notes.count("licences")
-        entry = entries.get((scene.source, "pixels"))
-        if entry is None:
+        licences = entries.get((scene.source, "pixels"), set[str]())
+        if not licences:
             notes.add("licence_missing", MANIFEST, scene.source, f"a licence for the pixels of {scene.scene_id}", "none")
-        elif entry.get("licence") != scene.licence or not scene.licence:
-            notes.add("licence_differs", "scenes.parquet", scene.scene_id, entry.get("licence"), scene.licence)
-    named = {source_id for instance in release.instances.values() for source_id in instance.source_ids}
-    known = tuple(source for source, layer in entries if layer == "annotations")
-    for source_id in sorted(named):
+        elif not scene.licence or scene.licence not in licences:
+            notes.add("licence_differs", "scenes.parquet", scene.scene_id, " or ".join(sorted(licences)), scene.licence)
+    known = [source for source, layer in entries if layer == "annotations"]
+    for instance in release.instances.values():
         notes.count("licences")
-        if not any(source_id == source or source_id.startswith(f"{source}/") for source in known):
-            notes.add("licence_missing", MANIFEST, source_id, "a licence for the annotations of this source", "none")
+        scene = release.scenes.get(instance.scene_id)
+        if scene is not None and scene.source in known:
+            continue
+        for source_id in instance.source_ids:
+            if not any(source_id == source or source_id.startswith(f"{source}/") for source in known):
+                notes.add("licence_missing", MANIFEST, source_id, "a licence for the annotations of this source", "none")

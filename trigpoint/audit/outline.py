@@ -18,6 +18,9 @@ Ring = NDArray[np.float64]
 Part = list[Ring]
 """One polygon: the exterior, then its holes."""
 
+LARGEST_INT64_SPAN_PX = 1 << 15
+"""Up to this span squared distances times squared lengths fit into 64 bits."""
+
 SMALLEST_TOLERANCE_PX = 1 / 64
 """Below this the halved tolerance counts as 0: the pixel-edge ring itself."""
 
@@ -64,11 +67,17 @@ def signed_area(ring: Ring) -> float:
 def simplify_chain(chain: Ring, tolerance_px: float) -> Ring:
     """Simplify an open chain by Douglas–Peucker, keeping a vertex when its distance to the chord segment exceeds the tolerance.
 
+    Staircases along a chord hold many vertices at exactly the same distance, so distances are compared exactly: vertices are
+    integers, and squared distance times squared chord length is an integer too.
+
     Source: Douglas and Peucker (1973). Differs: distance to the segment, not to the line; of equal distances the first counts.
 
     >>> simplify_chain(np.array([[0, 0], [2, 1], [4, 0], [4, 5.0]]), 1.0).tolist()
     [[0.0, 0.0], [4.0, 0.0], [4.0, 5.0]]
     """
+    exact = np.rint(chain).astype(np.int64)
+    if int(np.ptp(exact, axis=0).max(initial=0)) >= LARGEST_INT64_SPAN_PX:
+        exact = exact.astype(object)  # Python's integers: slow, never wrong
     keep = np.zeros(len(chain), dtype=bool)
     keep[[0, -1]] = True
     open_spans = [(0, len(chain) - 1)]
@@ -76,17 +85,29 @@ def simplify_chain(chain: Ring, tolerance_px: float) -> Ring:
         first, last = open_spans.pop()
         if last - first < 2:
             continue
-        origin, chord = chain[first], chain[last] - chain[first]
-        offset = chain[first + 1 : last] - origin
-        squared = float(chord @ chord)
-        along = np.clip(offset @ chord / squared, 0, 1) if squared > 0 else np.zeros(len(offset))
-        distance = np.hypot(*(offset - along[:, None] * chord).T)
-        worst = int(np.argmax(distance))
-        if distance[worst] > tolerance_px:
+        scaled, squared = _scaled_distances(exact[first : last + 1])
+        worst = int(np.argmax(scaled))
+        if float(scaled[worst]) > tolerance_px**2 * squared:
             middle = first + 1 + worst
             keep[middle] = True
             open_spans += [(first, middle), (middle, last)]
     return chain[keep]
+
+
+def _scaled_distances(chain: NDArray[Any]) -> tuple[NDArray[Any], int]:
+    """Return the squared distances of the inner vertices to the chord segment times a factor, and the factor (both exact integers).
+
+    The factor is the squared chord length; 1 for a chord of no length.
+    """
+    chord, offset = chain[-1] - chain[0], chain[1:-1] - chain[0]
+    squared = int(chord[0]) ** 2 + int(chord[1]) ** 2
+    to_start = offset[:, 0] ** 2 + offset[:, 1] ** 2
+    if squared == 0:
+        return to_start, 1
+    along = offset[:, 0] * chord[0] + offset[:, 1] * chord[1]
+    cross = offset[:, 0] * chord[1] - offset[:, 1] * chord[0]
+    to_end = to_start - 2 * along + squared
+    return np.where(along <= 0, to_start * squared, np.where(along >= squared, to_end * squared, cross**2)), squared
 
 
 def simplify_ring(ring: Ring, tolerance_px: float) -> Ring:

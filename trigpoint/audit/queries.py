@@ -228,6 +228,8 @@ def check_absence(query: Query, node: Node, world: World, masks: Masks, notes: N
             anchor, name = world.denote(part.children[1]), part.words[0]
             if node.op == "and" and not (world.execute(part) == TRUE).any():
                 notes.add("absence_trivial", FILE, item, "members in both halves", f"none in {part.canonical()}")
+            if node.op == "and":
+                continue  # both halves have members, so neither is trivially empty
             if not (world.codes[name][:, anchor] == TRUE).any():
                 notes.add("absence_trivial", FILE, item, f"another instance {name} the anchor", "none")
             if name in DIRECTIONS:
