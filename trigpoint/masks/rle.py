@@ -400,19 +400,55 @@ def rle_iou(first: Sequence[Any], second: Sequence[Any], size: tuple[int, int]) 
 
 def iou(first: Sequence[Rle], second: Sequence[Rle]) -> NDArray[np.float64]:
     """Return the IoU matrix (len(first), len(second)) of checked masks of one size; of two empty masks 0."""
-    return _native_iou(first, second, 0)
-
-
-def covered_share(masks: Sequence[Rle], cover: Rle) -> NDArray[np.float64]:
-    """Return, per mask, the share of its pixels that `cover` holds, in [0, 1]; of an empty mask 0."""
-    return _native_iou(masks, [cover], 1)[:, 0]
-
-
-def _native_iou(first: Sequence[Rle], second: Sequence[Rle], crowd: int) -> NDArray[np.float64]:
     if not first or not second:
         return np.zeros((len(first), len(second)))
-    found = native.iou([rle.to_coco() for rle in first], [rle.to_coco() for rle in second], [crowd] * len(second))
+    found = native.iou([rle.to_coco() for rle in first], [rle.to_coco() for rle in second], [0] * len(second))
     return np.asarray(found, dtype=np.float64)
+
+
+class MaskRuns(NamedTuple):
+    """The true runs of several masks of one size, ready to be counted against another mask.
+
+    Attributes:
+        starts, stops: (n_runs,) places in the column-major pixels; a run is [start, stop).
+        owner: (n_runs,) mask that a run belongs to.
+        areas: (n_masks,) pixels of each mask.
+    """
+
+    starts: IntArray
+    stops: IntArray
+    owner: IntArray
+    areas: IntArray
+
+
+def true_runs(masks: Sequence[Rle]) -> MaskRuns:
+    """List the true runs of checked masks of one size."""
+    if not masks:
+        return MaskRuns(*(np.zeros(0, dtype=np.int64) for _ in range(4)))
+    parsed = _parse([rle.counts for rle in masks])
+    owner = np.repeat(np.arange(len(masks)), parsed.stops - parsed.starts)
+    stops = _cumulate(parsed.runs, owner)
+    is_true = parsed.position % 2 == 1
+    areas = np.array([rle.area_px for rle in masks], dtype=np.int64)
+    return MaskRuns((stops - parsed.runs)[is_true], stops[is_true], owner[is_true], areas)
+
+
+def covered_share(masks: MaskRuns, cover: Rle) -> NDArray[np.float64]:
+    """Return, per mask, the share of its pixels that `cover` holds, in [0, 1]; of an empty mask 0. All of one size."""
+    over = true_runs([cover])
+    if not len(over.starts) or not len(masks.starts):
+        return np.zeros(len(masks.areas))
+    lengths = over.stops - over.starts
+    before = np.cumsum(lengths) - lengths
+
+    def count_until(places: IntArray) -> IntArray:
+        """Pixels of `cover` before each place."""
+        run = np.searchsorted(over.starts, places, side="right") - 1
+        held = before[run] + np.minimum(places - over.starts[run], lengths[run])
+        return np.where(run >= 0, held, 0)
+
+    shared = np.bincount(masks.owner, weights=count_until(masks.stops) - count_until(masks.starts), minlength=len(masks.areas))
+    return shared / np.maximum(masks.areas, 1)
 
 
 def union(masks: Sequence[Rle], size: tuple[int, int]) -> Rle:

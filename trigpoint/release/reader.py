@@ -24,7 +24,7 @@ from trigpoint.categories import Taxonomy, load_taxonomy
 from trigpoint.errors import InputError, ReleaseError, TaxonomyError
 from trigpoint.imagery.patch import Colours
 from trigpoint.imagery.view import rgb_view
-from trigpoint.masks.rle import Rle, RleRequest, check_rles, union
+from trigpoint.masks.rle import MaskRuns, Rle, RleRequest, check_rles, true_runs, union
 from trigpoint.records.query import Query
 from trigpoint.rules import Rules
 
@@ -75,6 +75,13 @@ class InstanceRow(NamedTuple):
     has_mask: bool
 
 
+class CountableRuns(NamedTuple):
+    """Instance ids of a scene's countable instances, and the runs of their masks in that order."""
+
+    instance_ids: tuple[str, ...]
+    runs: MaskRuns
+
+
 class Release:
     """A release folder, read lazily; tables, queries and masks stay in memory once read.
 
@@ -87,6 +94,7 @@ class Release:
         self.manifest = manifest
         self._masks: dict[str, dict[str, Rle]] = {}
         self._unions: dict[str, Rle] = {}
+        self._runs: dict[str, CountableRuns] = {}
 
     @classmethod
     def open(cls, folder: Path | str) -> "Release":
@@ -268,6 +276,18 @@ class Release:
                     raise ReleaseError(f"release {self.folder}: instances.parquet: {found}; run trigpoint audit on it") from found
             self._masks[scene_id] = {row.instance_id: cast(Rle, rle) for row, rle in zip(rows, checked, strict=True)}
         return self._masks[scene_id]
+
+    def countable_runs(self, scene_id: str) -> CountableRuns:
+        """Return the runs of all countable instances of a scene that have a mask, for the coverage read-out.
+
+        Raises:
+            ReleaseError: an RLE is not a mask of the scene's size.
+        """
+        if scene_id not in self._runs:
+            masks = self.masks_of_scene(scene_id)
+            ids = tuple(r.instance_id for r in self.instances_of_scene[scene_id] if r.countable and r.instance_id in masks)
+            self._runs[scene_id] = CountableRuns(ids, true_runs([masks[instance_id] for instance_id in ids]))
+        return self._runs[scene_id]
 
     def answer_masks(self, query: Query) -> list[Rle] | None:
         """Return the masks of a query's answer, in the order of `answer_ids`; None when one of them has no mask in the release."""

@@ -41,6 +41,7 @@ _SOFT: Colour = (90, 90, 90)
 _PAD = 10
 _STRIP = 52
 _BAR_SHARE = 0.25
+_CROWD = 100
 
 
 class _Style(NamedTuple):
@@ -77,7 +78,7 @@ def draw_scene(release: Release, scene_id: str, max_side_px: int = MAX_SIDE_PX, 
     for name in names:
         of_name = [row for row in rows if _name(row) == name]
         canvas.paint([row for row in of_name if not row.countable], _Style(colour[name], 0.18, 0.9, 2))
-        canvas.paint([row for row in of_name if row.countable], _Style(colour[name], 0.12, 1.0, 1))
+        canvas.paint([row for row in of_name if row.countable], _Style(colour[name], 0.08, 1.0, 1))
     if with_boxes:
         canvas.draw_boxes([(row, colour[_name(row)]) for row in rows])
     n_discrete = sum(row.countable for row in rows)
@@ -205,13 +206,15 @@ class _Canvas:
         layer = Image.new("RGBA", (self.size[0] * _FINE, self.size[1] * _FINE), (0, 0, 0, 0))
         draw = ImageDraw.Draw(layer)
         factor = self.scale * _FINE
-        for row, colour in rows:
+        boxed = list(rows)
+        thin, thick = (_FINE, 2 * _FINE) if len(boxed) <= _CROWD else (_FINE - 1, _FINE + 1)
+        for row, colour in boxed:
             if row.hbb_px is not None:
                 x0, y0, x1, y1 = (v * factor for v in row.hbb_px)
-                _ring(draw, [(x0, y0), (x1, y0), (x1, y1), (x0, y1)], (*colour, 170), _FINE)
+                _ring(draw, [(x0, y0), (x1, y0), (x1, y1), (x0, y1)], (*colour, 150), thin)
             if row.obb_px is not None:
                 corners = [(row.obb_px[k] * factor, row.obb_px[k + 1] * factor) for k in range(0, 8, 2)]
-                _ring(draw, corners, (*colour, 255), 2 * _FINE)
+                _ring(draw, corners, (*colour, 255), thick)
         self._image = Image.alpha_composite(self._base().convert("RGBA"), layer.resize(self.size, _BOX)).convert("RGB")
 
     def _base(self) -> Picture:

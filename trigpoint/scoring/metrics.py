@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from trigpoint.masks.rle import Rle, covered_share, intersection_px, iou, union
+from trigpoint.masks.rle import Rle, covered_share, intersection_px, iou, true_runs, union
 from trigpoint.records.query import Query
 from trigpoint.release.reader import Release
 from trigpoint.scoring.boxes import hbb_iou, obb_iou
@@ -173,12 +173,14 @@ def _is_covered_exactly(release: Release, query: Query, mask: Rle) -> bool:
     """
     if not query.answer_ids:
         return False
-    masks = release.masks_of_scene(query.scene_id)
-    answer = set(query.answer_ids)
-    looked_at = [r.instance_id for r in release.instances_of_scene[query.scene_id] if r.countable or r.instance_id in answer]
-    looked_at = [instance_id for instance_id in looked_at if instance_id in masks]
-    share = covered_share([masks[instance_id] for instance_id in looked_at], mask)
-    returned = {instance_id for instance_id, covered in zip(looked_at, share, strict=True) if covered >= release.rules.coverage_share}
+    answer, (ids, runs) = set(query.answer_ids), release.countable_runs(query.scene_id)
+    regions = sorted(answer - set(ids))
+    share = covered_share(runs, mask)
+    returned = {instance_id for instance_id, covered in zip(ids, share, strict=True) if covered >= release.rules.coverage_share}
+    if regions:
+        masks = release.masks_of_scene(query.scene_id)
+        share = covered_share(true_runs([masks[instance_id] for instance_id in regions]), mask)
+        returned |= {instance_id for instance_id, covered in zip(regions, share, strict=True) if covered >= release.rules.coverage_share}
     return returned == answer
 
 

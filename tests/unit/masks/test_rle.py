@@ -22,6 +22,7 @@ from trigpoint.masks.rle import (
     rle_bbox,
     rle_from_polygons,
     rle_iou,
+    true_runs,
     union,
 )
 
@@ -143,7 +144,7 @@ def test_iou_union_and_intersection_are_those_of_the_pixels(first: np.ndarray, s
             assert n_both == intersection_px(a[i], b[j])
     assert np.array_equal(first.any(axis=0), decode(union(a, (6, 5))))
     shares = [(x & second[0]).sum() / x.sum() if x.any() else 0.0 for x in first]
-    assert shares == covered_share(a, b[0]).tolist()
+    assert shares == covered_share(true_runs(a), b[0]).tolist()
 
 
 def test_iou_of_no_masks_keeps_its_shape() -> None:

@@ -3,10 +3,13 @@ import json
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 from rich.console import Console
 
-from tests.toy_release import QUERIES, RECTANGLES, toy_instance_rle, toy_query, toy_rle, write_lines, write_toy_release
+from tests.toy_release import QUERIES, RECTANGLES, toy_instance_rle, toy_mask, toy_query, toy_rle, write_lines, write_toy_release
 from trigpoint.errors import InputError, ReleaseError
 from trigpoint.release.reader import Release
 from trigpoint.scoring.baselines import predict_silence, predict_truth
@@ -347,3 +350,27 @@ def test_toy_rectangles_do_not_overlap() -> None:
         boxes = [r for owner, _, r in RECTANGLES.values() if owner == scene_id]
         for k, (a0, a1, a2, a3) in enumerate(boxes):
             assert all(a1 <= b0 or b1 <= a0 or a3 <= b2 or b3 <= a2 for b0, b1, b2, b3 in boxes[k + 1 :])
+
+
+RECTANGLE = st.tuples(st.integers(0, 18), st.integers(1, 14), st.integers(0, 18), st.integers(1, 14)).map(
+    lambda v: (v[0], v[0] + v[1], v[2], v[2] + v[3])
+)
+
+
+@given(st.lists(RECTANGLE, max_size=3))
+@settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_scores_of_any_masks_are_those_of_their_pixels(
+    release: Release, tmp_path: Path, rectangles: list[tuple[int, int, int, int]]
+) -> None:
+    answers = [toy_mask("s-a", RECTANGLES[i][2]) for i in ("i-1", "i-2")]
+    masks = [toy_mask("s-a", rectangle) for rectangle in rectangles]
+    overlap = [[(m & a).sum() / (m | a).sum() for a in answers] for m in masks]
+    is_right = len(masks) == 2 and any(overlap[0][k] >= 0.5 and overlap[1][1 - k] >= 0.5 for k in (0, 1))
+    predicted, answer = np.logical_or.reduce([toy_mask("s-a"), *masks]), answers[0] | answers[1]
+
+    metrics = score(release, tmp_path, *with_record("q-1", masks=[toy_rle("s-a", rectangle) for rectangle in rectangles])).metrics
+
+    assert metrics["eqs_answerable"] == (5 + is_right) / 6
+    assert metrics["ma_iou"] == pytest.approx((5 + (predicted & answer).sum() / (predicted | answer).sum()) / 6)
+    assert metrics["ma_p"] == pytest.approx((5 + (predicted & answer).sum() / max(1, predicted.sum())) / 6)
+    assert metrics["ma_r"] == pytest.approx((5 + (predicted & answer).sum() / answer.sum()) / 6)
