@@ -58,7 +58,7 @@ class InstanceRow(NamedTuple):
     """What scoring and drawing need of an instance; names and units as in docs/release-format.md.
 
     Attributes:
-        centroid_m: (x, y) in the local ground frame, whose origin is the scene's centre.
+        centroid_m: (x, y) in the local ground frame, whose origin is the scene's centre; None where it was not measured.
         hbb_px: Four pixel-edge numbers, or None. obb_px: Eight, or None.
         has_mask: Whether the release holds its RLE (some sources give boxes only).
     """
@@ -69,7 +69,7 @@ class InstanceRow(NamedTuple):
     category: tuple[str, ...]
     countable: bool
     area_px: int
-    centroid_m: tuple[float, float]
+    centroid_m: tuple[float, float] | None
     hbb_px: tuple[float, ...] | None
     obb_px: tuple[float, ...] | None
     has_mask: bool
@@ -187,9 +187,12 @@ class Release:
         documents: dict[str, dict[str, Any]] = {}
         for path in sorted((self.folder / "splits").glob("*.json")):
             try:
-                documents[path.stem] = json.loads(path.read_text(encoding="utf-8"))
-            except ValueError as error:
-                raise ReleaseError(f"release {self.folder}: splits/{path.name} is not JSON ({error})") from error
+                document: Any = json.loads(path.read_text(encoding="utf-8"))
+            except (OSError, ValueError) as error:
+                raise ReleaseError(f"release {self.folder}: splits/{path.name} cannot be read as JSON ({error})") from error
+            if not isinstance(document, dict) or not isinstance(cast(dict[str, Any], document).get("assignment"), dict):
+                raise ReleaseError(f"release {self.folder}: splits/{path.name} has no assignment of scenes to splits")
+            documents[path.stem] = cast(dict[str, Any], document)
         return documents
 
     @cached_property
@@ -219,14 +222,15 @@ class Release:
         found: dict[str, InstanceRow] = {}
         for k, instance_id in enumerate(columns["instance_id"]):
             hbb, obb = columns["hbb_px"][k], columns["obb_px"][k]
+            centroid = (columns["centroid_x_m"][k], columns["centroid_y_m"][k])
             found[instance_id] = InstanceRow(
                 instance_id=instance_id,
                 scene_id=columns["scene_id"][k],
                 label=columns["label"][k],
-                category=tuple(columns["category"][k]),
+                category=tuple(columns["category"][k] or ()),
                 countable=columns["countable"][k],
                 area_px=columns["area_px"][k],
-                centroid_m=(columns["centroid_x_m"][k], columns["centroid_y_m"][k]),
+                centroid_m=None if None in centroid else centroid,
                 hbb_px=None if hbb is None else tuple(hbb),
                 obb_px=None if obb is None else tuple(obb),
                 has_mask=has_mask[k],

@@ -27,7 +27,8 @@ def _largest(query: Query, members: list[InstanceRow]) -> list[InstanceRow]:
 
 
 def _nearest_to_centre(query: Query, members: list[InstanceRow]) -> list[InstanceRow]:
-    return sorted(members, key=lambda row: (math.hypot(*row.centroid_m), row.instance_id))[:1]
+    measured = [(math.hypot(*row.centroid_m), row.instance_id, row) for row in members if row.centroid_m is not None]
+    return [row for _, _, row in sorted(measured)[:1]]
 
 
 def _random_one(query: Query, members: list[InstanceRow]) -> list[InstanceRow]:

@@ -136,3 +136,11 @@ def test_unknown_scenes_and_queries_are_named_with_some_that_exist(folder: Path)
         release.scene("s-z")
     with pytest.raises(InputError, match=r"q-1, q-2, q-3, … \(8 in all\)"):
         release.query("q-z")
+
+
+@pytest.mark.parametrize("text", ["{", "[]", '{"assignment": []}'])
+def test_a_split_without_an_assignment_is_named(folder: Path, text: str) -> None:
+    (folder / "splits" / "depth.json").write_text(text)
+
+    with pytest.raises(ReleaseError, match=r"splits/depth\.json"):
+        _ = Release.open(folder).splits
