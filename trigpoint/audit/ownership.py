@@ -5,7 +5,7 @@ Not here: boxes and metric values of an instance (`boxes.py`).
 
 from collections import defaultdict
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import rasterio.features
@@ -33,6 +33,7 @@ class Masks:
         valid: (height, width) valid pixels of the scene.
         parts: instance id → pixel-edge polygons in image coordinates.
         windows: instance id → (rows, columns) slices around the mask.
+        whole: Plane number → mask with holes filled, once asked for.
     """
 
     index: NDArray[np.uint16]
@@ -40,6 +41,14 @@ class Masks:
     valid: NDArray[np.bool_]
     parts: dict[str, list[Part]] = field(default_factory=dict[str, list[Part]])
     windows: dict[str, tuple[slice, slice]] = field(default_factory=dict[str, "tuple[slice, slice]"])
+    whole: dict[int, NDArray[np.bool_]] = field(default_factory=dict[int, "NDArray[np.bool_]"])
+
+    def filled(self, plane: int) -> NDArray[np.bool_]:
+        """Return a region's mask with its holes filled: whatever cannot be reached from the border of the scene over pixel edges."""
+        if plane not in self.whole:
+            ground, _ = cast("tuple[NDArray[np.int32], int]", ndimage.label(np.pad(~self.planes[plane], 1, constant_values=True)))
+            self.whole[plane] = ground[1:-1, 1:-1] != ground[0, 0]
+        return self.whole[plane]
 
     def window_of(self, instance: Instance) -> NDArray[np.bool_]:
         """Return the mask of an instance within its window."""

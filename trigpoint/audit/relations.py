@@ -210,7 +210,7 @@ def _shared_pixels(m: Measures, masks: Masks) -> tuple[Matrix, Matrix]:
     top = int(max(labels.max(initial=0), int(masks.index.max())))
     for a in regions:
         plane = masks.planes[int(m.instances[a].plane or 0)]
-        whole = np.asarray(ndimage.binary_fill_holes(plane))
+        whole = masks.filled(int(m.instances[a].plane or 0))
         for target, mask in ((raw, plane), (filled, whole)):
             counts = np.bincount(masks.index[mask], minlength=top + 1)
             target[m.countable, a] = counts[labels[m.countable]]
@@ -355,12 +355,15 @@ def _inside(m: Measures, masks: Masks, share: Matrix) -> Expected:
     for s in np.flatnonzero((share >= limits.inside_share - EXACT).any(axis=1)):
         left = _eroded_shares(m.instances[s], masks, limits.tau_px)
         thin_own[s], thin_may[s], thick_may[s] = left[0] < 0.5, min(left) < 0.5 + EXACT, max(left) >= 0.5 - EXACT
-    for a in np.flatnonzero(~m.countable & (share >= limits.inside_share - EXACT).any(axis=0)):
-        depths = _depths(m, masks, int(a), share[:, a] >= limits.inside_share - EXACT)
-        whole = share[:, a] >= 1 - EXACT
-        deep_own[:, a] = whole & (depths[0] >= 2 * limits.tau_px)
-        deep_may[:, a] = whole & (np.maximum(*depths) >= 2 * limits.tau_px - BAND_PX)
-        shallow_may[:, a] = ~whole | (np.minimum(*depths) <= 2 * limits.tau_px + BAND_PX)
+    deep = 2 * limits.tau_px
+    for s, a in np.argwhere(~m.countable[None, :] & (share >= limits.inside_share - EXACT) & thin_may[:, None]):
+        if share[s, a] < 1 - EXACT:
+            shallow_may[s, a] = True
+            continue
+        depths = _depths(m.instances[s], m.instances[a], masks, deep + BAND_PX)
+        deep_own[s, a] = depths[0] >= deep
+        deep_may[s, a] = max(depths) >= deep - BAND_PX
+        shallow_may[s, a] = min(depths) <= deep + BAND_PX
     high, low = share >= limits.inside_share, share < limits.inside_undecided
     own = np.where(high & (deep_own | ~thin_own[:, None]), TRUE, np.where(low, FALSE, UNDECIDED))
     at_high = share >= limits.inside_share - EXACT
@@ -383,24 +386,37 @@ def _eroded_shares(instance: Instance, masks: Masks, tau_px: float) -> tuple[flo
     """Return what is left of a mask once eroded by τ: the scene's border as outside, and not as outside."""
     mask, (rows, columns) = masks.window_of(instance), masks.windows[instance.instance_id]
     height, width = masks.index.shape
-    closed = _to_outside(np.pad(mask, 1))[1:-1, 1:-1]
-    sides = ((int(rows.start > 0), int(rows.stop < height)), (int(columns.start > 0), int(columns.stop < width)))
-    padded = np.pad(mask, sides)
-    open_ = _to_outside(padded)
     area = float(mask.sum())
-    return float((closed[mask] > tau_px).sum()) / area, float((open_[padded] > tau_px).sum()) / area
+    left = float((_to_outside(np.pad(mask, 1))[1:-1, 1:-1][mask] > tau_px).sum()) / area
+    sides = ((int(rows.start > 0), int(rows.stop < height)), (int(columns.start > 0), int(columns.stop < width)))
+    if all(map(all, sides)):
+        return left, left
+    padded = np.pad(mask, sides)
+    return left, float((_to_outside(padded)[padded] > tau_px).sum()) / area
 
 
-def _depths(m: Measures, masks: Masks, anchor: int, asked: NDArray[np.bool_]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return how deep (pixels) each asked subject lies in the filled anchor: the scene's border as its edge, and not as its edge."""
-    whole = np.asarray(ndimage.binary_fill_holes(masks.planes[int(m.instances[anchor].plane or 0)]))
-    closed = _to_outside(np.pad(whole, 1))[1:-1, 1:-1]
-    open_ = _to_outside(whole)
-    depths = np.zeros((2, len(m.instances)))
-    for s in np.flatnonzero(asked):
-        mask, window = masks.window_of(m.instances[s]), masks.windows[m.instances[s].instance_id]
-        depths[:, s] = closed[window][mask].min(), open_[window][mask].min()
-    return depths[0], depths[1]
+def _depths(subject: Instance, anchor: Instance, masks: Masks, far_px: float) -> tuple[float, float]:
+    """Return how deep (pixels) a subject lies in the filled anchor: the scene's border as its edge, and not as its edge.
+
+    Only the neighbourhood of the subject is looked at: depths beyond `far_px` come out too large, never too small.
+    """
+    reach = int(far_px) + 2
+    (rows, columns), (height, width) = masks.windows[subject.instance_id], masks.index.shape
+    around = (
+        slice(max(0, rows.start - reach), min(height, rows.stop + reach)),
+        slice(max(0, columns.start - reach), min(width, columns.stop + reach)),
+    )
+    mask = masks.window_of(subject)
+    place = (
+        slice(rows.start - around[0].start, rows.stop - around[0].start),
+        slice(columns.start - around[1].start, columns.stop - around[1].start),
+    )
+    whole = masks.filled(int(anchor.plane or 0))[around]
+    border = ((int(around[0].start == 0), int(around[0].stop == height)), (int(around[1].start == 0), int(around[1].stop == width)))
+    padded = _to_outside(np.pad(whole, border))
+    closed = padded[border[0][0] : border[0][0] + whole.shape[0], border[1][0] : border[1][0] + whole.shape[1]]
+    open_ = _to_outside(whole) if any(map(any, border)) else closed
+    return float(closed[place][mask].min()), float(open_[place][mask].min())
 
 
 def _outside(m: Measures, share: Matrix) -> Expected:
