@@ -170,3 +170,23 @@ def test_windows_that_touch_share_no_pixel():
 
     assert shared_pixels(window(0, 0, 10, 10), window(10, 0, 10, 10)) == 0
     assert shared_pixels(window(0, 0, 10, 10), window(9, 8, 10, 10)) == 2
+
+
+@pytest.mark.parametrize("degrees", range(1, 90, 4))
+def test_staircases_full_of_equal_distances_simplify_as_shapely_does(degrees):
+    y, x = np.mgrid[0:160, 0:160] - 79.5
+    turn = math.radians(degrees)
+    u, v = x * math.cos(turn) + y * math.sin(turn), y * math.cos(turn) - x * math.sin(turn)
+    ring = pixel_edge_parts(((abs(u) < 61) & (abs(v) < 23)).astype(np.uint8))[1][0][0]
+    far = int(np.argmax(((ring - ring[0]) ** 2).sum(axis=1)))
+
+    for half in (ring[: far + 1], np.vstack([ring[far:], ring[:1]])):
+        right = shapely.get_coordinates(shapely.simplify(shapely.LineString(half), 1.0, preserve_topology=False))
+        np.testing.assert_array_equal(simplify_chain(half, 1.0), right)
+
+
+def test_a_chain_too_long_for_64_bits_simplifies_the_same():
+    chain = np.array([[0, 0], [3, 1], [9, 2], [20, 0], [31, -1], [40, 0]], dtype=float)
+    scale = 1 << 20
+
+    assert simplify_chain(chain * scale, 1.5 * scale).tolist() == (simplify_chain(chain, 1.5) * scale).tolist()
