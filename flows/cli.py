@@ -9,6 +9,7 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
+from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 from rich.table import Table
@@ -135,7 +136,7 @@ def _prepare_prefect(workspace: Workspace) -> None:
     """Point Prefect at the configured server, else at a temporary one of this build, and say so."""
     os.environ.setdefault("PREFECT_SERVER_ANALYTICS_ENABLED", "false")
     os.environ.setdefault("DO_NOT_TRACK", "1")
-    os.environ.setdefault("PREFECT_LOGGING_LEVEL", "WARNING")
+    os.environ.setdefault("PREFECT_LOGGING_LEVEL", "CRITICAL")  # what failed is said once, by the command itself
     if configured_server() is not None:
         return
     os.environ.setdefault("PREFECT_HOME", str(workspace.work / "prefect"))
@@ -207,8 +208,8 @@ def report_json(report: BuildReport) -> dict[str, Any]:
 
 
 def summary_table(summaries: list[StageSummary]) -> Table:
-    """Return the stage table."""
-    table = Table("step", "items", "reused", "quarantined", "in", "out", "dropped", "seconds")
+    """Return the stage table; lost: quarantined."""
+    table = Table("step", "items", "reused", "lost", "in", "out", "dropped", "s", box=SIMPLE_HEAD)
     for s in summaries:
         dropped = sum(s.drops.values())
         name = s.notes[0] if s.notes else s.stage

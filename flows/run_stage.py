@@ -6,7 +6,7 @@ from typing import Any, cast
 from prefect import flow
 from prefect.task_runners import ThreadPoolTaskRunner
 
-from tasks.builds import conclude, raise_unless_good, run_until
+from tasks.builds import conclude, contents_of, raise_unless_good, run_until
 from tasks.doors import PrefectProgress, run_chunks_as_tasks, show_report
 from tasks.engine import close_pool, start_build
 from tasks.workspace import Workspace
@@ -36,4 +36,4 @@ def run_stage(config: str, stage: str, force: bool = False, workers: int | None 
         close_pool()
     show_report(report)
     raise_unless_good(report)
-    return {"run_id": report.run_id, "stage": stage, "content_sha256": {r.item_id: r.content_sha256 for n in build.done for r in build.done[n]}}
+    return {"run_id": report.run_id, "stage": stage, "content_sha256": contents_of(build)}

@@ -44,8 +44,13 @@ def plan(workspace: Workspace, done: Done) -> list[Item]:
 
 
 @lru_cache(maxsize=16)
-def _features(path: Path, layer: str | None, crs: str | None) -> FeatureTable:
+def _read(path: Path, layer: str | None, crs: str | None, _sha256: str) -> FeatureTable:
     return read_features(path, layer=layer, crs_override=crs)
+
+
+def _features(part: VectorConfig, workspace: Workspace) -> FeatureTable:
+    """Read a vector file once per process and content."""
+    return _read(part.path, part.layer, part.crs, workspace.digest(part.path))
 
 
 def make(workspace: Workspace, item: Item) -> Made:
@@ -60,7 +65,7 @@ def make(workspace: Workspace, item: Item) -> Made:
         proposals += _annotations(part, workspace)
     made = annotate_scene(scene.scene_id, proposals, frame, valid, workspace.taxonomy, workspace.config.rules)
     for part in (*config.footprints, *config.annotations):
-        made.drops.extend(set_aside_drop("annotate", scene.scene_id, part, aside) for aside in _features(part.path, part.layer, part.crs).set_aside)
+        made.drops.extend(set_aside_drop("annotate", scene.scene_id, part, aside) for aside in _features(part, workspace).set_aside)
     kept = {drop.item_id for drop in made.drops} | {source for row in made.rows for source in row["source_ids"]}
     files = {"labels": workspace.store.put_bytes(write_label_tif(made.labels, scene.crs, scene.transform), ".tif")}
     if made.n_planes:
@@ -74,7 +79,7 @@ def make(workspace: Workspace, item: Item) -> Made:
 
 def _footprints(part: VectorConfig, workspace: Workspace, scene_id: str, drops: list[Drop]) -> list[Proposal]:
     """Footprints whose tags name a category; where two tags disagree the axis stays unknown and that is recorded."""
-    table = _features(part.path, part.layer, part.crs)
+    table = _features(part, workspace)
     found: list[Proposal] = []
     for geometry, properties in zip(table.geometries, table.properties, strict=True):
         tags = {key: str(value) for key, value in properties.items() if value is not None}
@@ -98,7 +103,7 @@ def _footprints(part: VectorConfig, workspace: Workspace, scene_id: str, drops: 
 
 
 def _annotations(part: AnnotationConfig, workspace: Workspace) -> list[Proposal]:
-    table = _features(part.path, part.layer, part.crs)
+    table = _features(part, workspace)
     origin: Literal["annotator"] = "annotator"
     found: list[Proposal] = []
     for geometry, properties in zip(table.geometries, table.properties, strict=True):

@@ -69,7 +69,7 @@ def plan_build(workspace: Workspace) -> list[PlanRow]:
 
 def _plan_row(planned: PlannedStep) -> PlanRow:
     quarantined = sum(result.status == "quarantined" for result in planned.known.values())
-    reasons = {item.item_id: planned.stale.get(item.item_id, "new or changed") for item, _ in planned.todo}
+    reasons = {item.item_id: planned.stale.get(item.item_id, "new or changed") for item in planned.todo}
     return PlanRow(planned.step.name, planned.step.stage, len(planned.items), len(planned.todo), quarantined, None, reasons)
 
 
@@ -104,7 +104,7 @@ def run_until(build: Build, stage: StageName, *, force: bool = False) -> None:
         for step in steps_of(stage):
             if step is steps_of(stage)[0]:
                 planned = plan_step(build.workspace, step, build.done)
-                build.workspace.catalogue.forget_results(stage, planned.keys)
+                build.workspace.catalogue.forget_results(stage, [item.key for item in planned.items])
     run_stage(build, stage)
 
 
@@ -112,6 +112,11 @@ def findings_of(build: Build) -> list[dict[str, Any]]:
     """Return the findings of the audit of this build."""
     results = build.done.get("audit", [])
     return [json.loads(text) for result in results for text in item_table(build.workspace, result, "finding").column("text").to_pylist()]
+
+
+def contents_of(build: Build) -> dict[str, dict[str, str]]:
+    """Return step → item → content digest of everything a build stands on."""
+    return {step: {result.item_id: result.content_sha256 for result in results} for step, results in build.done.items()}
 
 
 def conclude(build: Build, *, is_whole: bool = True) -> BuildReport:

@@ -14,7 +14,7 @@ from prefect.tasks import Task
 from tasks.builds import BuildReport
 from tasks.engine import Item, Progress, Silent, Step, work_chunk
 from tasks.stages import STEPS
-from tasks.workspace import Workspace, open_workspace
+from tasks.workspace import Workspace
 from trigpoint.errors import ModelError
 from trigpoint.records.stage import ItemResult, StageSummary
 
@@ -36,8 +36,7 @@ def process_chunk(
     config_path: str, overrides: dict[str, Any], step_name: str, position: int, items: list[dict[str, Any]]
 ) -> list[dict[str, Any]]:
     """Work on one chunk of items of a step; returns results as JSON."""
-    workspace = open_workspace(config_path, overrides)
-    results = work_chunk(workspace, STEPS[step_name], [Item.model_validate(item) for item in items])
+    results = work_chunk(Workspace(Path(config_path), overrides), STEPS[step_name], [Item.model_validate(item) for item in items])
     return [result.to_json() for result in results]
 
 

@@ -39,11 +39,13 @@ class Item(Record):
         item_id: A scene id, a source name, or `all`.
         inputs: Digests of everything it is made from.
         payload: What `make` needs, as JSON: ids and artefact references, no pixels.
+        key: Its key, set once when it is planned: code may be edited while a build runs.
     """
 
     item_id: str
     inputs: tuple[str, ...]
     payload: dict[str, Any] = {}
+    key: str = ""
 
 
 class Made(NamedTuple):
@@ -134,21 +136,20 @@ class PlannedStep(NamedTuple):
     """What a step would do now.
 
     Attributes:
-        items: All its items. keys: Their keys, in the same order.
+        items: All its items, with their keys.
         known: Key → result that can be reused (done or still quarantined).
         stale: Item id → why a known result cannot be used.
     """
 
     step: Step
     items: list[Item]
-    keys: list[str]
     known: dict[str, ItemResult]
     stale: dict[str, str]
 
     @property
-    def todo(self) -> list[tuple[Item, str]]:
-        """Items that must be worked on, with their keys."""
-        return [(item, key) for item, key in zip(self.items, self.keys, strict=True) if key not in self.known]
+    def todo(self) -> list[Item]:
+        """Items that must be worked on."""
+        return [item for item in self.items if item.key not in self.known]
 
 
 def item_key(workspace: Workspace, step: Step, item: Item) -> str:
@@ -160,16 +161,16 @@ def item_key(workspace: Workspace, step: Step, item: Item) -> str:
 def plan_step(workspace: Workspace, step: Step, done: Done) -> PlannedStep:
     """Say which items of a step are known and which must be worked on."""
     items = sorted(step.plan(workspace, done), key=lambda item: item.item_id)
-    keys = [item_key(workspace, step, item) for item in items]
+    items = [item.model_copy(update={"key": item_key(workspace, step, item)}) for item in items]
     known: dict[str, ItemResult] = {}
     stale: dict[str, str] = {}
-    for key, result in workspace.catalogue.find_results(step.stage, keys).items():
+    for key, result in workspace.catalogue.find_results(step.stage, [item.key for item in items]).items():
         reason = workspace.store.check_result(result, deep=True) or step.why_stale(workspace, result)
         if reason is None:
             known[key] = result
         else:
             stale[result.item_id] = reason
-    return PlannedStep(step, items, keys, known, stale)
+    return PlannedStep(step, items, known, stale)
 
 
 @dataclass
@@ -218,7 +219,7 @@ def run_step(build: Build, step: Step) -> StageSummary:
     build.progress.begin(step, len(planned.items), len(planned.known))
     catalogue.record_reuse(build.run_id, step.stage, list(planned.known))
     results = dict(planned.known)
-    item_of = {key: item for item, key in todo}
+    item_of = {item.key: item for item in todo}
 
     def record(chunk: list[ItemResult]) -> None:
         tables = {name: stacked_table(workspace.store, chunk, name) for name in step.catalogue_tables}
@@ -228,10 +229,10 @@ def run_step(build: Build, step: Step) -> StageSummary:
         build.progress.advance(step, len(chunk))
 
     size = workspace.config.run.chunk_size
-    chunks = [[item for item, _ in todo[k : k + size]] for k in range(0, len(todo), size)]
+    chunks = [todo[k : k + size] for k in range(0, len(todo), size)]
     if chunks:
         build.runner(workspace, step, chunks, record)
-    ordered = [results[key] for key in planned.keys]
+    ordered = [results[item.key] for item in planned.items]
     build.done[step.name] = [result for result in ordered if result.status == "done"]
     summary = _summarise(step, ordered, len(planned.known), time.monotonic() - began)
     catalogue.finish_stage_run(stage_run_id, summary, "done" if not summary.n_quarantined else "quarantined")
@@ -280,9 +281,14 @@ def step_by_name(name: str) -> Step:
 
 
 def work_item(config_path: str, overrides: dict[str, Any], step_name: str, item: Item) -> _Outcome:
-    """Work on one item; an error becomes part of the outcome, so that the build goes on."""
+    """Work on one item in a worker process; an error becomes part of the outcome, so that the build goes on."""
+    return work_here(open_workspace(config_path, overrides), step_name, item)
+
+
+def work_here(workspace: Workspace, step_name: str, item: Item) -> _Outcome:
+    """Work on one item in this process; see `work_item`."""
     try:
-        made = step_by_name(step_name).make(open_workspace(config_path, overrides), item)
+        made = step_by_name(step_name).make(workspace, item)
     except ConfigError:
         raise
     except TrigpointError as error:
@@ -325,10 +331,10 @@ def close_pool() -> None:
 
 
 def _outcomes(workspace: Workspace, step: Step, items: list[Item]) -> list[_Outcome]:
-    arguments = (str(workspace.config_path), workspace.overrides, step.name)
     workers = workspace.config.run.workers
     if workers == 1 or not step.is_parallel or len(items) == 1:
-        return [work_item(*arguments, item) for item in items]
+        return [work_here(workspace, step.name, item) for item in items]
+    arguments = (str(workspace.config_path), workspace.overrides, step.name)
     futures = [_POOL.get(workers).submit(work_item, *arguments, item) for item in items]
     outcomes: list[_Outcome] = []
     for item, future in zip(items, futures, strict=True):
@@ -362,11 +368,11 @@ def work_chunk(workspace: Workspace, step: Step, items: list[Item]) -> list[Item
             tagged = table.append_column("item_id", pa.array([outcome.item.item_id] * table.num_rows, pa.string()))
             shards.setdefault(name, []).append(tagged)
     refs = {name: workspace.store.put_table(pa.concat_tables(parts).combine_chunks()) for name, parts in sorted(shards.items())}
-    return [_result(workspace, step, outcome, refs) for outcome in outcomes]
+    return [_result(step, outcome, refs) for outcome in outcomes]
 
 
-def _result(workspace: Workspace, step: Step, outcome: _Outcome, shards: dict[str, ArtefactRef]) -> ItemResult:
-    key = item_key(workspace, step, outcome.item)
+def _result(step: Step, outcome: _Outcome, shards: dict[str, ArtefactRef]) -> ItemResult:
+    key = outcome.item.key
     if outcome.made is None:
         drop = Drop(
             stage=step.stage,

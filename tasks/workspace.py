@@ -80,5 +80,5 @@ def _opened(config_path: str, overrides: tuple[tuple[str, Any], ...]) -> Workspa
 
 
 def open_workspace(config_path: Path | str, overrides: dict[str, Any] | None = None) -> Workspace:
-    """Open a workspace, once per process and configuration."""
+    """Open a workspace once per worker process and configuration; worker processes end with their build."""
     return _opened(str(config_path), tuple(sorted((overrides or {}).items())))

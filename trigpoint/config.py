@@ -5,6 +5,7 @@ Environment variables are for secrets and places only.
 """
 
 import difflib
+import os.path
 from pathlib import Path
 from typing import Any, Literal
 
@@ -218,12 +219,12 @@ def load_config(path: Path) -> ReleaseConfig:
     base = path.resolve().parent
     return config.model_copy(
         update={
-            "taxonomy": base / config.taxonomy,
+            "taxonomy": _absolute(base, config.taxonomy),
             "sources": tuple(_source_from(base, source) for source in config.sources),
             "run": config.run.model_copy(
                 update={
-                    "output": base / config.run.output,
-                    "work": base / config.run.work,
+                    "output": _absolute(base, config.run.output),
+                    "work": _absolute(base, config.run.work),
                     "store": _store_from(base, config.run.store),
                 }
             ),
@@ -237,7 +238,7 @@ def _place(location: tuple[int | str, ...]) -> str:
 
 def _source_from(base: Path, source: SourceConfig) -> SourceConfig:
     def placed(part: Any) -> Any:
-        return part.model_copy(update={"path": base / part.path})
+        return part.model_copy(update={"path": _absolute(base, part.path)})
 
     return source.model_copy(
         update={
@@ -248,7 +249,12 @@ def _source_from(base: Path, source: SourceConfig) -> SourceConfig:
 
 
 def _store_from(base: Path, store: str | None) -> str | None:
-    return store if store is None or "://" in store else str(base / store)
+    return store if store is None or "://" in store else str(_absolute(base, Path(store)))
+
+
+def _absolute(base: Path, path: Path) -> Path:
+    """Join and take out `..`, so that messages show the path as people write it."""
+    return Path(os.path.normpath(base / path))
 
 
 def check_files(config: ReleaseConfig) -> list[str]:

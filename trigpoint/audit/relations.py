@@ -340,9 +340,13 @@ def _distance(m: Measures, name: str, shared: Matrix) -> Expected:
     return Expected(own, accepts, m.distances, np.full(own.shape, limits.band_m), low, high)
 
 
-def _with_regions(m: Measures, own: Matrix, accepts: dict[int, Matrix]) -> tuple[Matrix, dict[int, Matrix]]:
-    """Topology is stored with region anchors alone: everything else is FALSE and nothing but FALSE."""
+def _with_regions(
+    m: Measures, own: Matrix, accepts: dict[int, Matrix], *, either: bool = False
+) -> tuple[Matrix, dict[int, Matrix]]:
+    """Topology is stored with region anchors alone (`either`: or region subjects): everything else is FALSE and nothing but FALSE."""
     asked = np.broadcast_to(~m.countable[None, :], own.shape)
+    if either:
+        asked = asked | ~m.countable[:, None]
     accepts = {code: (ok & asked) if code != FALSE else (ok | ~asked) for code, ok in accepts.items()}
     return np.where(asked, own, FALSE), accepts
 
@@ -443,13 +447,15 @@ def _overlaps(m: Measures, share: Matrix, share_filled: Matrix) -> Expected:
     verdicts: list[Matrix] = []
     accepts = {code: np.zeros(share.shape, dtype=bool) for code in (FALSE, UNDECIDED, TRUE)}
     low, high, top = limits.outside_undecided, limits.inside_undecided, limits.inside_share
+    # overlaps is symmetric: with a countable anchor the region's filling counts, not the anchor's
+    share_filled = np.where(m.countable[None, :], share_filled.T, share_filled)
     for value in (share, share_filled):
         middle = (value > low) & (value < high)
         verdicts.append(np.where(middle, TRUE, np.where((value > 0) & (value < top), UNDECIDED, FALSE)))
         accepts[TRUE] |= (value >= low - EXACT) & (value <= high + EXACT)
         accepts[UNDECIDED] |= (value > 0) & (value <= top + EXACT) & ((value <= low + EXACT) | (value >= high - EXACT))
         accepts[FALSE] |= (value == 0) | (value >= top - EXACT)
-    own, accepts = _with_regions(m, verdicts[0], accepts)
+    own, accepts = _with_regions(m, verdicts[0], accepts, either=True)
     margin = _constant(own.shape, low, 1e-6)
     return Expected(own, accepts, share, np.full(own.shape, 1e-6), *margin, other_value=share_filled)
 
@@ -539,8 +545,6 @@ def check_algebra(codes: dict[str, NDArray[np.int8]], m: Measures, notes: Notebo
     for name in SYMMETRIC:
         if name in codes:
             differs = codes[name] != codes[name].T
-            if name == "overlaps":  # stored with region anchors alone
-                differs &= ~m.countable[:, None] & ~m.countable[None, :]
             _note_pairs("algebra_symmetry", differs & (codes[name] > 0), name, "the same verdict of the reverse", m, notes)
     for one, other in DISJOINT:
         if one in codes and other in codes:
