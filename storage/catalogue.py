@@ -248,10 +248,11 @@ class Catalogue:
         return dict(_readable_results(stage, rows))
 
     def list_quarantined(self, run_id: str | None = None, stage: StageName | None = None) -> list[ItemResult]:
-        """Return the results in status `quarantined`, of one run or stage or of all: what `retry` takes up again."""
+        """Return the results that an error kept out, whole or in part, of one run or stage or of all: what `retry` takes up again."""
         with self._read() as con:
             rows = con.execute(
-                "SELECT stage, item_key, result_json FROM item_result r WHERE status = 'quarantined' AND (? IS NULL OR stage = ?) "
+                "SELECT stage, item_key, result_json FROM item_result r WHERE (status = 'quarantined' OR EXISTS "
+                "(SELECT 1 FROM item_drop d WHERE d.stage = r.stage AND d.item_key = r.item_key AND d.is_quarantined)) AND (? IS NULL OR stage = ?) "
                 f"AND (? IS NULL OR {_OF_RUN}) ORDER BY stage, item_id, item_key",
                 [stage, stage, run_id, run_id],
             ).fetchall()
@@ -327,12 +328,12 @@ class Catalogue:
         """
         with self._read() as con:
             rows = con.execute(
-                "SELECT stage, scope_id, item_id, reason_code, detail, remedy, is_quarantined FROM item_drop r "
+                "SELECT stage, scope_id, item_id, reason_code, detail, remedy, is_quarantined, n FROM item_drop r "
                 f"WHERE (? IS NULL OR stage = ?) AND (NOT ? OR is_quarantined) AND (? IS NULL OR {_OF_RUN}) "
                 "ORDER BY stage, scope_id, item_id, reason_code, item_key, position",
                 [stage, stage, quarantined_only, run_id, run_id],
             ).fetchall()
-        names = ("stage", "scope_id", "item_id", "reason_code", "detail", "remedy", "is_quarantined")
+        names = ("stage", "scope_id", "item_id", "reason_code", "detail", "remedy", "is_quarantined", "n")
         return [Drop(**dict(zip(names, row, strict=True))) for row in rows]
 
     # --------------------------------------------------- releases and records
@@ -709,11 +710,11 @@ def _insert_results(con: duckdb.DuckDBPyConnection, run_id: str, stage: str, res
 
 def _insert_drops(con: duckdb.DuckDBPyConnection, stage: str, results: list[ItemResult]) -> None:
     rows = [
-        (stage, r.item_key, i, d.scope_id, d.item_id, d.reason_code, d.detail, d.remedy, d.is_quarantined)
+        (stage, r.item_key, i, d.scope_id, d.item_id, d.reason_code, d.detail, d.remedy, d.is_quarantined, d.n)
         for r in results
         for i, d in enumerate(r.drops)
     ]
-    names = ["stage", "item_key", "position", "scope_id", "item_id", "reason_code", "detail", "remedy", "is_quarantined"]
+    names = ["stage", "item_key", "position", "scope_id", "item_id", "reason_code", "detail", "remedy", "is_quarantined", "n"]
     _insert(con, "item_drop", pa.table(_columns(names, rows)))
 
 

@@ -68,7 +68,7 @@ def plan_build(workspace: Workspace) -> list[PlanRow]:
 
 
 def _plan_row(planned: PlannedStep) -> PlanRow:
-    quarantined = sum(result.status == "quarantined" for result in planned.known.values())
+    quarantined = sum(drop.is_quarantined for result in planned.known.values() for drop in result.drops)
     reasons = {item.item_id: planned.stale.get(item.item_id, "new or changed") for item in planned.todo}
     return PlanRow(planned.step.name, planned.step.stage, len(planned.items), len(planned.todo), quarantined, None, reasons)
 

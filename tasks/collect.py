@@ -15,7 +15,7 @@ from storage.vectors import SetAside, read_features
 from tasks.engine import Done, Item, Made
 from tasks.workspace import Workspace
 from trigpoint.config import SourceConfig, VectorConfig
-from trigpoint.errors import InputError
+from trigpoint.errors import InputError, RasterError
 from trigpoint.geometry.frames import SceneFrame, fit_frame, lonlat_from_crs, transformer
 from trigpoint.identity import digest_json, make_id
 from trigpoint.imagery.tiling import grid_windows, spread_points, window_around
@@ -73,7 +73,12 @@ def make(workspace: Workspace, item: Item) -> Made:
     with open_source(config.imagery.path, crs_override=config.imagery.crs) as source:
         wanted = _windows(config, source, pois, workspace.config.seed, drops)
         for window, how, poi_id in wanted:
-            scene, ref = _cut(config, source, window, how, poi_id, workspace, drops)
+            try:
+                scene, ref = _cut(config, source, window, how, poi_id, workspace, drops)
+            except RasterError as error:
+                scene_id = make_id("s", source.sha256, list(window.as_tuple()))
+                drops.append(_drop(config.name, scene_id, "unreadable", str(error), "mend the raster, then `trigpoint retry`", is_quarantined=True))
+                continue
             if scene is not None and ref is not None:
                 scenes.append(scene)
                 files[scene.scene_id] = ref
@@ -253,8 +258,16 @@ def _cut(
     return scene, workspace.store.put_bytes(write_scene_tif(patch), ".tif")
 
 
-def _drop(source: str, item_id: str, reason_code: str, detail: str, remedy: str) -> Drop:
-    return Drop(stage="collect", scope_id=source, item_id=item_id, reason_code=reason_code, detail=detail, remedy=remedy)
+def _drop(source: str, item_id: str, reason_code: str, detail: str, remedy: str, *, is_quarantined: bool = False) -> Drop:
+    return Drop(
+        stage="collect",
+        scope_id=source,
+        item_id=item_id,
+        reason_code=reason_code,
+        detail=detail,
+        remedy=remedy,
+        is_quarantined=is_quarantined,
+    )
 
 
 def _poi_row(poi: Poi) -> dict[str, Any]:

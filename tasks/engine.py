@@ -235,20 +235,23 @@ def run_step(build: Build, step: Step) -> StageSummary:
     ordered = [results[item.key] for item in planned.items]
     build.done[step.name] = [result for result in ordered if result.status == "done"]
     summary = _summarise(step, ordered, len(planned.known), time.monotonic() - began)
-    catalogue.finish_stage_run(stage_run_id, summary, "done" if not summary.n_quarantined else "quarantined")
+    catalogue.finish_stage_run(stage_run_id, summary, "quarantined" if summary.n_quarantined else "done")
     build.summaries.append(summary)
     build.progress.end(summary)
     return summary
 
 
 def _summarise(step: Step, results: list[ItemResult], n_reused: int, seconds: float) -> StageSummary:
-    drops = Counter(drop.reason_code for result in results for drop in result.drops)
+    every = [drop for result in results for drop in result.drops]
+    drops: Counter[str] = Counter()
+    for drop in every:
+        drops[drop.reason_code] += drop.n
     return StageSummary(
         stage=step.stage,
         n_items=len(results),
         n_done=sum(result.status == "done" for result in results),
         n_reused=n_reused,
-        n_quarantined=sum(result.status == "quarantined" for result in results),
+        n_quarantined=sum(drop.is_quarantined for drop in every),
         n_in=sum(result.n_in for result in results),
         n_out=sum(result.n_out for result in results),
         drops=dict(sorted(drops.items())),

@@ -81,8 +81,9 @@ def make_candidates(workspace: Workspace, item: Item) -> Made:
             scope_id=scene.scene_id,
             item_id=scene.scene_id,
             reason_code=reason,
-            detail=f"{n} programs",
-            remedy="none needed: these may not be asked",
+            detail="programs that may not be asked",
+            remedy="none needed",
+            n=n,
         )
         for reason, n in generated.rejected.items()
     ]

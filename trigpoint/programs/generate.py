@@ -51,7 +51,7 @@ REGION_RELATIONS = (*PLAIN_RELATIONS, "inside", "outside")
 class Limits(NamedTuple):
     """How many candidates to try per scene where all would be too many."""
 
-    tries: int = 6000
+    tries: int = 60_000
     kept_per_level: int = 600
     category_absent: int = 2
 
@@ -120,6 +120,10 @@ class _Generator:
         anchors = self._direct_anchors()
         for category in selectable:
             self._offer(category, 1)
+        # from level 2 up there must be at least two to choose from
+        several = [category for category in selectable if self._n_members(category) >= 2]
+        self.rejected["fewer_than_two_of_the_category"] = len(selectable) - len(several)
+        selectable = several
         for category in selectable:
             for key, extreme in SUPERLATIVES:
                 self._offer(Attr(category, key, extreme), 2)
@@ -219,8 +223,6 @@ class _Generator:
         direct = {position for position, _ in anchors}
         hops: list[tuple[int, Node]] = []
         for inner in selectable:
-            if self._n_members(inner) < 2:
-                continue
             for position, anchor in anchors:
                 names = REGION_RELATIONS if not self.graph.nodes.countable[position] else PLAIN_RELATIONS
                 hop_nodes: list[Node] = [Nearest(inner, anchor), Farthest(inner, anchor)]
@@ -270,8 +272,6 @@ class _Generator:
         """Keep a program if it may be released; say as which kind."""
         category = selected_category(node)
         n_category = self._n_members(category)
-        if level >= 2 and n_category < 2:
-            return self._reject("fewer_than_two_of_the_category")
         try:
             verdicts = self.resolver.execute(node)
         except ProgramError:

@@ -41,14 +41,18 @@ def select_queries(candidates: Iterable[Candidate], quota: Quota) -> Selection:
     used: Counter[tuple[str, object]] = Counter()
     chosen: list[Candidate] = []
     shortfalls: list[str] = []
+    short: Counter[int] = Counter()
     for scene_id in sorted(by_scene):
         answerable = [c for c in by_scene[scene_id] if c.kind == "answerable"]
         answers: Counter[tuple[str, ...]] = Counter()
         for level in sorted(quota.per_scene):
             taken = _most_varied((c for c in answerable if c.level == level), quota.per_scene[level], used, answers, quota.max_per_answer)
             chosen += taken
-            if len(taken) < quota.per_scene[level]:
-                shortfalls.append(f"scene {scene_id}: level {level} has {len(taken)} of {quota.per_scene[level]} queries")
+            short[level] += quota.per_scene[level] - len(taken)
+    for level, missing in sorted(short.items()):
+        if missing:
+            asked = quota.per_scene[level] * len(by_scene)
+            shortfalls.append(f"level {level}: {asked - missing} of {asked} queries that the quota asks for; the scenes supply no more")
     share = quota.unanswerable_share
     n_unanswerable = math.floor(len(chosen) * share / (1 - share) + 0.5)
     chosen += _unanswerable(by_scene, n_unanswerable, used, shortfalls)

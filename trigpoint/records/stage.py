@@ -33,7 +33,8 @@ class Drop(Record):
         reason_code: Short stable code, `below_one_pixel`.
         detail: What was found, for people.
         remedy: What to do about it, for people.
-        is_quarantined: True when an error kept a whole item out; `trigpoint retry` takes it up again.
+        is_quarantined: True when an error kept it out; `trigpoint retry` takes it up again.
+        n: How many things this stands for.
     """
 
     stage: StageName
@@ -43,6 +44,7 @@ class Drop(Record):
     detail: str
     remedy: str = ""
     is_quarantined: bool = False
+    n: int = Field(default=1, ge=0)
 
 
 class ItemResult(Record):

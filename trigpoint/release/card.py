@@ -7,12 +7,16 @@ from typing import TYPE_CHECKING, Any
 
 import jinja2
 import numpy as np
+from PIL import Image
 
 from trigpoint.release.reader import Release
 from trigpoint.release.show import contact_sheet, draw_query, draw_scene
 
 if TYPE_CHECKING:
     from trigpoint.release.writer import ReleaseContent
+
+PICTURE_COLOURS = 256
+"""Colours of the card's picture: a quarter of the bytes, and no one can tell."""
 
 PICTURED_SCENES = 3
 """Scenes on the card's picture, those with the most instances; a query is drawn beside each."""
@@ -21,7 +25,9 @@ PICTURED_SCENES = 3
 def write_card(folder: Path, content: "ReleaseContent") -> None:
     """Write README.md and sample.png from the files that are in the folder (its manifest must be there)."""
     release = Release.open(folder)
-    template = jinja2.Environment(undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True, autoescape=False).from_string(
+    template = jinja2.Environment(
+        undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True, autoescape=False, keep_trailing_newline=True
+    ).from_string(
         files("trigpoint.release").joinpath("card.md.j2").read_text(encoding="utf-8")
     )
     (folder / "README.md").write_text(template.render(card_facts(release, content.notes)), encoding="utf-8")
@@ -35,7 +41,8 @@ def write_card(folder: Path, content: "ReleaseContent") -> None:
         if queries:
             pictures.append(draw_query(release, max(queries, key=lambda q: (q.level or 0, q.query_id)).query_id))
     if pictures:
-        contact_sheet(pictures).save(folder / "sample.png", optimize=True)
+        sheet = contact_sheet(pictures).convert("RGB").quantize(PICTURE_COLOURS, dither=Image.Dither.NONE)
+        sheet.save(folder / "sample.png", optimize=True)
 
 
 def card_facts(release: Release, notes: list[str]) -> dict[str, Any]:

@@ -212,8 +212,15 @@ def counts_of(content: ReleaseContent) -> dict[str, Any]:
         "answerable": answerable,
         "unanswerable": len(content.queries) - answerable,
         "levels": {str(k): n for k, n in sorted(Counter(query["level"] for query in content.queries).items())},
-        "drops": dict(sorted(Counter(f"{drop.stage}.{drop.reason_code}" for drop in content.drops).items())),
+        "drops": _drop_counts(content.drops),
     }
+
+
+def _drop_counts(drops: list[Drop]) -> dict[str, int]:
+    counts: Counter[str] = Counter()
+    for drop in drops:
+        counts[f"{drop.stage}.{drop.reason_code}"] += drop.n
+    return dict(sorted(counts.items()))
 
 
 def write_manifest(folder: Path, content: ReleaseContent) -> dict[str, Any]:

@@ -114,7 +114,7 @@ def test_selection_caps_equal_answers_and_says_what_fell_short() -> None:
     made = select_queries(pool, Quota({3: 5}, 0.24, max_per_answer=2))
 
     assert len(made.chosen) == 2
-    assert made.shortfalls == ["scene s-1: level 3 has 2 of 5 queries", "release: 0 unanswerable queries of 1; the scenes supply no more"]
+    assert made.shortfalls == ["level 3: 2 of 5 queries that the quota asks for; the scenes supply no more", "release: 0 unanswerable queries of 1; the scenes supply no more"]
 
 
 def test_selection_prefers_what_was_used_least() -> None:

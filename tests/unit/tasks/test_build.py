@@ -129,8 +129,8 @@ def test_a_scene_that_cannot_be_read_is_quarantined_and_retried_when_mended(tmp_
     report = build(config)
 
     assert report.state == "quarantined"
-    assert [(d.stage, d.item_id) for d in report.quarantined] == [("collect", "b")]
-    assert "b.tif" in report.quarantined[0].detail
+    assert [(d.stage, d.scope_id) for d in report.quarantined] == [("collect", "b")] * 2  # both scenes reach into the missing half
+    assert all("b.tif" in d.detail for d in report.quarantined)
     assert Release.open(tmp_path / "p" / "release").scenes.num_rows == 3
 
     (tmp_path / "p" / "b.tif").write_bytes(good)
@@ -248,3 +248,42 @@ def test_a_busy_machine_needs_no_server_to_plan(built: Path) -> None:
 
     assert done.returncode == 0, done.stderr
     assert time.monotonic() - began < 60
+
+
+def test_a_raster_cut_short_loses_only_the_scenes_in_its_missing_part(tmp_path: Path) -> None:
+    config = make_project(tmp_path / "p")
+    raster = tmp_path / "p" / "a.tif"
+    good = raster.read_bytes()
+    raster.write_bytes(good[: int(len(good) * 0.9)])  # the last of 300 rows are gone; the grid's scenes end at row 240
+
+    text = config.read_text(encoding="utf-8").replace("sizes_px:\n      - 240", "sizes_px:\n      - 240\n      - 60")
+    config.write_text(text, encoding="utf-8")
+    report = build(config)
+
+    lost = [d for d in report.quarantined if d.stage == "collect"]
+    assert report.state == "quarantined"
+    assert lost
+    assert all(d.reason_code == "unreadable" and "a.tif" in d.detail and "window" in d.detail for d in lost)
+    assert Release.open(tmp_path / "p" / "release").scenes.num_rows >= 4
+
+
+def test_a_poi_on_an_invalid_pixel_gives_no_scene_and_says_why(tmp_path: Path) -> None:
+    import numpy as np
+    import rasterio
+
+    config = make_project(tmp_path / "p")
+    raster = tmp_path / "p" / "a.tif"
+    with rasterio.open(raster) as source:
+        profile, pixels = source.profile, source.read()
+    alpha = np.full(pixels.shape[1:], 255, dtype=np.uint8)
+    alpha[:, 330:390] = 0  # the first school lies here
+    profile.update(count=4, photometric="RGB", alpha="YES")
+    with rasterio.open(raster, "w", **profile) as target:
+        target.write(np.concatenate([pixels, alpha[None]]))
+
+    run = start_build(Workspace(config), "test")
+    run_stage(run, "collect")
+    drops = run.workspace.catalogue.list_drops(run_id=run.run_id, stage="collect")
+
+    assert "poi_on_invalid_pixel" in {d.reason_code for d in drops}
+    assert all(d.detail.startswith("lies on an invalid pixel") for d in drops if d.reason_code == "poi_on_invalid_pixel")
