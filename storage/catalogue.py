@@ -252,8 +252,8 @@ class Catalogue:
         with self._read() as con:
             rows = con.execute(
                 "SELECT stage, item_key, result_json FROM item_result r WHERE (status = 'quarantined' OR EXISTS "
-                "(SELECT 1 FROM item_drop d WHERE d.stage = r.stage AND d.item_key = r.item_key AND d.is_quarantined)) AND (? IS NULL OR stage = ?) "
-                f"AND (? IS NULL OR {_OF_RUN}) ORDER BY stage, item_id, item_key",
+                "(SELECT 1 FROM item_drop d WHERE d.stage = r.stage AND d.item_key = r.item_key AND d.is_quarantined)) "
+                f"AND (? IS NULL OR stage = ?) AND (? IS NULL OR {_OF_RUN}) ORDER BY stage, item_id, item_key",
                 [stage, stage, run_id, run_id],
             ).fetchall()
         return [result for stage_name, *row in rows for _, result in _readable_results(stage_name, [tuple(row)])]

@@ -15,6 +15,7 @@ from trigpoint.boxes.measure import measure_instances
 from trigpoint.records.stage import ItemResult
 from trigpoint.records.tables import INSTANCE_SCHEMA, OUTLINE_SCHEMA
 
+
 def plan(workspace: Workspace, done: Done) -> list[Item]:
     """One item per annotated scene."""
     annotated = results_by_item(done, "annotate")

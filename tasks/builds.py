@@ -123,6 +123,7 @@ def conclude(build: Build, *, is_whole: bool = True) -> BuildReport:
     """Close a run: record how it ended and, after a whole build, the release.
 
     Args:
+        build: The run.
         is_whole: False after a single stage, which publishes nothing.
     """
     findings = findings_of(build)
@@ -157,7 +158,9 @@ def raise_unless_good(report: BuildReport) -> None:
         )
     if report.state == "quarantined":
         lost = "; ".join(f"{drop.stage} {drop.item_id}: {drop.detail}" for drop in report.quarantined[:5])
-        raise BuildFailedError(f"{len(report.quarantined)} item(s) were quarantined, more than allowed: {lost}; mend, then `trigpoint retry`")
+        raise BuildFailedError(
+            f"{len(report.quarantined)} item(s) were quarantined, more than allowed: {lost}; mend, then `trigpoint retry`"
+        )
 
 
 def forget_quarantined(workspace: Workspace) -> int:

@@ -77,7 +77,9 @@ def make(workspace: Workspace, item: Item) -> Made:
                 scene, ref = _cut(config, source, window, how, poi_id, workspace, drops)
             except RasterError as error:
                 scene_id = make_id("s", source.sha256, list(window.as_tuple()))
-                drops.append(_drop(config.name, scene_id, "unreadable", str(error), "mend the raster, then `trigpoint retry`", is_quarantined=True))
+                drops.append(
+                    _drop(config.name, scene_id, "unreadable", str(error), "mend the raster, then `trigpoint retry`", is_quarantined=True)
+                )
                 continue
             if scene is not None and ref is not None:
                 scenes.append(scene)
@@ -150,7 +152,9 @@ def feature_id(part: VectorConfig, properties: dict[str, Any], geometry: BaseGeo
         return make_id(f"{part.path.stem}/f", shapely.to_wkb(geometry, hex=True))
     value = properties.get(part.id_property)
     if value is None:
-        raise InputError(f"{part.path}: a feature has no {part.id_property!r}; it has {sorted(properties)}; set id_property or mend the file")
+        raise InputError(
+            f"{part.path}: a feature has no {part.id_property!r}; it has {sorted(properties)}; set id_property or mend the file"
+        )
     return f"{part.id_prefix}{value}"
 
 

@@ -201,9 +201,7 @@ def start_build(workspace: Workspace, kind: str, runner: ChunkRunner | None = No
     workspace.check()
     run_id = str(uuid4())
     config = workspace.config
-    workspace.catalogue.start_run(
-        run_id, kind, config.sha256(), config.model_dump_json(exclude={"run"}), library_versions()
-    )
+    workspace.catalogue.start_run(run_id, kind, config.sha256(), config.model_dump_json(exclude={"run"}), library_versions())
     return Build(workspace, run_id, runner or run_chunks, progress or Silent())
 
 
@@ -387,7 +385,11 @@ def _result(step: Step, outcome: _Outcome, shards: dict[str, ArtefactRef]) -> It
             is_quarantined=True,
         )
         return ItemResult(
-            stage=step.stage, item_id=outcome.item.item_id, item_key=key, status="quarantined", content_sha256=digest_json(outcome.error),
+            stage=step.stage,
+            item_id=outcome.item.item_id,
+            item_key=key,
+            status="quarantined",
+            content_sha256=digest_json(outcome.error),
             drops=(drop,),
         )
     made = outcome.made
@@ -408,9 +410,7 @@ def _result(step: Step, outcome: _Outcome, shards: dict[str, ArtefactRef]) -> It
     )
 
 
-def run_chunks(
-    workspace: Workspace, step: Step, chunks: list[list[Item]], record: Callable[[list[ItemResult]], None]
-) -> None:
+def run_chunks(workspace: Workspace, step: Step, chunks: list[list[Item]], record: Callable[[list[ItemResult]], None]) -> None:
     """Work on chunks one after the other in this process (its workers share each chunk)."""
     for items in chunks:
         record(work_chunk(workspace, step, items))

@@ -63,7 +63,12 @@ def make(workspace: Workspace, item: Item) -> Made:
     if scene.frame.scale_spread > rules.max_scale_spread:
         why = f"the scale varies by {scene.frame.scale_spread:.2%} over the scene, more than {rules.max_scale_spread:.2%}"
         drop = Drop(
-            stage="graph", scope_id=scene.scene_id, item_id=scene.scene_id, reason_code="scale_varies", detail=why, remedy="cut smaller scenes"
+            stage="graph",
+            scope_id=scene.scene_id,
+            item_id=scene.scene_id,
+            reason_code="scale_varies",
+            detail=why,
+            remedy="cut smaller scenes",
         )
         return Made({"relation": EDGE_SCHEMA.empty_table(), "distance": DISTANCE_SCHEMA.empty_table()}, drops=[drop], n_in=len(rows))
     labels, planes = read_masks(workspace, ItemResult.model_validate(item.payload["annotate"]))
@@ -94,9 +99,7 @@ def make(workspace: Workspace, item: Item) -> Made:
         "valid_px": [graph.valid_px],
     }
     edges = graph.to_edges()
-    return Made(
-        {"relation": edges, "distance": pa.table(distance, schema=DISTANCE_SCHEMA)}, n_in=n * (n - 1), n_out=edges.num_rows
-    )
+    return Made({"relation": edges, "distance": pa.table(distance, schema=DISTANCE_SCHEMA)}, n_in=n * (n - 1), n_out=edges.num_rows)
 
 
 def load_graph(workspace: Workspace, scene: dict[str, Any], rows: list[dict[str, Any]], result: ItemResult) -> SceneGraph | None:

@@ -73,9 +73,7 @@ def make(workspace: Workspace, item: Item) -> Made:
 def gather_content(workspace: Workspace, payload: dict[str, Any]) -> ReleaseContent:
     """Read everything of a release from the store."""
     config = workspace.config
-    results = {
-        name: [ItemResult.model_validate(entry[name]) for entry in payload["scenes"]] for name in ("annotate", "boxes", "graph")
-    }
+    results = {name: [ItemResult.model_validate(entry[name]) for entry in payload["scenes"]] for name in ("annotate", "boxes", "graph")}
     scene_ids = [entry["scene"]["scene_id"] for entry in payload["scenes"]]
     rasters: dict[str, Path] = {}
     has_regions: set[str] = set()

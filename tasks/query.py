@@ -1,7 +1,7 @@
 """query: candidate programs per scene, then one global selection with its sentences."""
 
 import json
-from functools import lru_cache
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -117,7 +117,7 @@ def _sector_shares(
     ground_outlines = shapely.transform(outlines, frame.ground_from_image)
     convergence = frame.convergence_at(centroid_m)
 
-    @lru_cache(maxsize=None)
+    @cache
     def azimuths(anchor: int) -> np.ndarray:
         if countable[anchor]:
             rays = ground - centroid_m[anchor]

@@ -72,7 +72,11 @@ def test_the_auditor_imports_nothing_of_ours() -> None:
 def test_nothing_names_a_machine_path() -> None:
     tracked = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True).stdout.split()
     needles = ["/" + "work/", "/" + "root/", "../" + "shared"]
-    texts = [name for name in tracked if Path(name).suffix in {".py", ".md", ".yaml", ".toml", ".sql", ".j2", ".lock"} or name in ("Makefile", ".ci/run")]
+    texts = [
+        name
+        for name in tracked
+        if Path(name).suffix in {".py", ".md", ".yaml", ".toml", ".sql", ".j2", ".lock"} or name in ("Makefile", ".ci/run")
+    ]
 
     found = [name for name in texts if any(needle in (ROOT / name).read_text(encoding="utf-8") for needle in needles)]
 

@@ -28,9 +28,7 @@ class TagExpression(NamedTuple):
 
     def matches(self, tags: dict[str, str]) -> bool:
         """Whether a feature's tags satisfy every term."""
-        return all(
-            ((key in tags) if not values else (tags.get(key) in values)) is not is_negated for key, values, is_negated in self.terms
-        )
+        return all(((key in tags) if not values else (tags.get(key) in values)) is not is_negated for key, values, is_negated in self.terms)
 
 
 def parse_tag_expression(text: str) -> TagExpression:

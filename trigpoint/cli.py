@@ -4,26 +4,75 @@ Exit codes: 0 good; 1 findings, or more lost than allowed; 2 cannot run (bad arg
 Heavy modules are imported inside the commands, so that `--help` answers at once.
 """
 
+import difflib
+import errno
 import importlib
 import importlib.util
 import json
+import os
 import sys
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from types import ModuleType
-from typing import Annotated, Any, NoReturn
+from typing import Annotated, Any
 
 import typer
+from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
+from typer.core import TyperGroup
 
 from trigpoint import __version__
-from trigpoint.errors import CheckoutError, TrigpointError
+from trigpoint.errors import CheckoutError, ConfigError, InputError, ReleaseError, TaxonomyError, TrigpointError
 
-GOOD, FINDINGS, CANNOT_RUN = 0, 1, 2
+GOOD, FINDINGS, CANNOT_RUN, INTERRUPTED = 0, 1, 2, 130
 """Exit codes."""
+
+PIPED_WIDTH = 120
+"""Columns of a table that does not go to a terminal, unless COLUMNS says otherwise."""
+
+
+class _State:
+    is_debug = False
+
+
+class Commands(TyperGroup):
+    """The root command: takes `--debug` anywhere, and says errors in one place."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Take out `--debug`, before or after the command."""
+        end = args.index("--") if "--" in args else len(args)
+        _State.is_debug = "--debug" in args[:end]
+        return super().parse_args(ctx, [arg for arg in args[:end] if arg != "--debug"] + args[end:])
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run the command; what is wrong with files and arguments becomes one message and exit code 2."""
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt:
+            hint = "what was finished is kept, the same command goes on from there" if ctx.invoked_subcommand in _RESUMABLE else ""
+            say(f"interrupted{'; ' if hint else ''}{hint}", style="yellow")
+            raise typer.Exit(INTERRUPTED) from None
+        except (TrigpointError, OSError) as error:
+            if _State.is_debug or (isinstance(error, OSError) and error.errno == errno.EPIPE):
+                raise
+            say(f"error: {_told(error)}", style="red")
+            raise typer.Exit(CANNOT_RUN) from None
+
+
+_RESUMABLE = ("build", "stage", "retry")
+
+
+def _told(error: Exception) -> str:
+    if isinstance(error, OSError) and error.filename is not None and error.strerror:
+        return f"{os.fsdecode(error.filename)}: {error.strerror}"
+    return str(error)
+
 
 app = typer.Typer(
     name="trigpoint",
+    cls=Commands,
     help="Build, audit and score Earth-observation vision-language benchmarks whose answers are measured, not guessed.\n\n"
     "Exit codes: 0 good, 1 findings or more lost than allowed, 2 cannot run.",
     no_args_is_help=True,
@@ -37,27 +86,35 @@ app.add_typer(config_app, name="config", rich_help_panel="Setting up")
 app.add_typer(taxonomy_app, name="taxonomy", rich_help_panel="Setting up")
 app.add_typer(catalogue_app, name="catalogue", rich_help_panel="Building (needs the checkout)")
 
-out = Console()
-err = Console(stderr=True)
+
+
+def _console(is_stderr: bool) -> Console:
+    stream = sys.stderr if is_stderr else sys.stdout
+    return Console(stderr=is_stderr, width=None if stream.isatty() or "COLUMNS" in os.environ else PIPED_WIDTH)
+
+
+out, err = _console(is_stderr=False), _console(is_stderr=True)
+"""Tables go to `out`, all that is said beside the answer to `err`."""
 
 ConfigArgument = Annotated[Path, typer.Argument(help="Release configuration (YAML).", show_default=False)]
 ReleaseArgument = Annotated[Path, typer.Argument(help="Release folder.", show_default=False)]
 JsonFlag = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
 
 
-@app.callback()
-def _root(
-    debug: Annotated[bool, typer.Option("--debug", help="Show tracebacks.")] = False,
-    version: Annotated[bool, typer.Option("--version", help="Print the version and exit.", is_eager=True)] = False,
-) -> None:
-    if version:
+def _print_version(is_asked: bool) -> None:
+    if is_asked:
         print_line(f"trigpoint {__version__}")
         raise typer.Exit
-    _State.is_debug = debug
 
 
-class _State:
-    is_debug = False
+@app.callback()
+def _root(
+    debug: Annotated[bool, typer.Option("--debug", help="Show tracebacks; may stand anywhere.")] = False,
+    version: Annotated[
+        bool, typer.Option("--version", help="Print the version and exit.", is_eager=True, callback=_print_version)
+    ] = False,
+) -> None:
+    """Take the options of all commands; `Commands` reads `--debug`."""
 
 
 def print_line(text: str) -> None:
@@ -70,13 +127,44 @@ def print_json(value: Any) -> None:
     print_line(json.dumps(value, indent=2, sort_keys=True, ensure_ascii=False))
 
 
+def say(text: str, style: str = "") -> None:
+    """Write to standard error, beside the answer: no markup, no wrapping inside paths."""
+    err.print(text, style=style, markup=False, highlight=False, soft_wrap=True)
+
+
+def make_table(columns: Sequence[str], rows: Iterable[Sequence[Any]], title: str | None = None) -> Table:
+    """Lay out a table of values as they are: text is never read as markup, long cells fold, numbers stand right."""
+    listed = [tuple(row) for row in rows]
+    table = Table(box=SIMPLE_HEAD, show_edge=False, title=None if title is None else Text(title), title_justify="left")
+    for k, column in enumerate(columns):
+        is_number = bool(listed) and all(isinstance(row[k], int | float) for row in listed)
+        table.add_column(Text(column), overflow="fold", justify="right" if is_number else "left")
+    for row in listed:
+        table.add_row(*(value if isinstance(value, Text) else Text(str(value)) for value in row))
+    return table
+
+
+def nearest(wanted: str, known: Iterable[str], most: int = 3) -> list[str]:
+    """Return the known names most like a wanted one."""
+    names = list(known)
+    near = [name for name in names if wanted and name.startswith(wanted)]
+    return (near or difflib.get_close_matches(wanted, names, n=most, cutoff=0.5))[:most]
+
+
+def _has_checkout() -> bool:
+    try:
+        return importlib.util.find_spec("flows.cli") is not None
+    except ModuleNotFoundError:
+        return False
+
+
 def pipeline() -> ModuleType:
     """Load the pipeline commands from the checkout.
 
     Raises:
         CheckoutError: flows/ is not on the path, or a library of the `pipeline` extra is missing.
     """
-    if importlib.util.find_spec("flows") is None or importlib.util.find_spec("flows.cli") is None:
+    if not _has_checkout():
         raise CheckoutError(
             "this command builds releases and needs the trigpoint repository, not only the wheel; clone it, run `make demo` once, and call"
             " `.venv/bin/trigpoint` there"
@@ -170,7 +258,10 @@ def audit(
     """Audit a release from its files alone: one line per finding, exit 0 only without any."""
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-    from trigpoint.audit import audit_release
+    from trigpoint.audit import AuditError, audit_release
+
+    if sources is not None and not sources.is_dir():
+        raise InputError(f"--sources {sources}: is no folder; give the one that holds the original rasters")
 
     columns = (TextColumn("{task.description:<24}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     with Progress(*columns, console=err, transient=True, disable=not err.is_terminal) as bars:
@@ -179,17 +270,21 @@ def audit(
         def show(check: str, position: int, total: int) -> None:
             bars.update(bar, description=check, completed=position, total=total)
 
-        report = audit_release(release, sources=sources, progress=show)
+        try:
+            report = audit_release(release, sources=sources, progress=show)
+        except AuditError as error:
+            raise ReleaseError(f"release {release}: {error}; give the folder that holds manifest.json") from error
     if as_json:
         print_json(report.to_json())
     else:
         for finding in report.findings:
             item = f" {finding.item}" if finding.item else ""
-            print_line(f"{finding.severity} {finding.code}: {finding.file}{item}: expected {finding.expected}, found {finding.found}")
-        summary = f"{len(report.findings)} findings in {release}"
-        err.print(summary, style="green" if not report.findings else "red", highlight=False)
+            line = f"{finding.severity} {finding.code}: {finding.file}{item}: expected {finding.expected}, found {finding.found}"
+            print_line(" ".join(line.splitlines()))
+        n = len(report.findings)
+        say(f"{'no' if n == 0 else n} finding{'' if n == 1 else 's'} in {release}", style="red" if n else "green")
         for line in report.not_certified:
-            err.print(f"not certified: {line}", style="dim", highlight=False)
+            say(f"not certified: {line}", style="dim")
     raise typer.Exit(FINDINGS if report.findings else GOOD)
 
 
@@ -208,6 +303,8 @@ def score(
     from trigpoint.scoring.predictions import read_predictions
     from trigpoint.scoring.report import score_release
 
+    if json_file == markdown_file == "-":
+        raise InputError("--json - and --markdown - both write to standard output; give one of them a file")
     opened = Release.open(release)
     report = score_release(opened, read_predictions(predictions, opened), protocol=protocol, split=split, kind=kind)
     _write_text(json_file, json.dumps(report.to_json(), indent=2, sort_keys=True, ensure_ascii=False))
@@ -221,6 +318,7 @@ def _write_text(target: str | None, text: str) -> None:
         print_line(text)
     elif target is not None:
         Path(target).write_text(f"{text}\n", encoding="utf-8")
+        say(f"wrote {target}")
 
 
 @app.command("predict-truth", rich_help_panel="Releases")
@@ -229,7 +327,7 @@ def predict_truth(release: ReleaseArgument, output: Annotated[Path, typer.Argume
     from trigpoint.release.reader import Release
     from trigpoint.scoring.baselines import predict_truth as write
 
-    write(Release.open(release), output)
+    say(f"wrote {output}: {write(Release.open(release), output)} predictions")
 
 
 @app.command("predict-silence", rich_help_panel="Releases")
@@ -238,7 +336,7 @@ def predict_silence(release: ReleaseArgument, output: Annotated[Path, typer.Argu
     from trigpoint.release.reader import Release
     from trigpoint.scoring.baselines import predict_silence as write
 
-    write(Release.open(release), output)
+    say(f"wrote {output}: {write(Release.open(release), output)} predictions")
 
 
 @app.command(rich_help_panel="Releases")
@@ -258,33 +356,68 @@ def show(
     from trigpoint.release.show import draw_query, draw_scene
 
     query = opened.query_by_id.get(item)
-    picture = draw_scene(opened, item) if query is None else draw_query(opened, item)
+    if query is None and item not in opened.scene_by_id:
+        raise InputError(f"{item!r} is no scene or query of release {opened.name}; {_where_else(opened, item)}")
     target = output or Path(f"{item}.png")
+    if target.suffix.lower() != ".png":
+        raise InputError(f"--output {target}: a picture is written as PNG; end its name in .png")
+    picture = draw_scene(opened, item) if query is None else draw_query(opened, item)
     picture.save(target)
     if as_json:
-        print_json({"picture": str(target), "query": None if query is None else query.to_json()})
+        scene_id = item if query is None else query.scene_id
+        print_json({"picture": str(target), "scene_id": scene_id, "query": None if query is None else query.to_json()})
         return
     if query is not None:
         print_line(query.sentences[0])
         print_line(query.canonical or "")
         print_line(f"answer: {', '.join(query.answer_ids) or 'nothing'}")
-    err.print(f"wrote {target}", highlight=False)
+    say(f"wrote {target}")
+
+
+def _where_else(release: Any, item: str) -> str:
+    """Say what a wrong id may have meant."""
+    instance = release.instance_by_id.get(item)
+    if instance is not None:
+        return f"it is an instance of scene {instance.scene_id!r}; show that"
+    scenes, queries = list(release.scene_by_id), list(release.query_by_id)
+    near = nearest(item, [*scenes, *queries])
+    if near:
+        return f"the nearest ids are {', '.join(near)}"
+    return f"it has {len(scenes)} scenes such as {', '.join(scenes[:2])} and {len(queries)} queries such as {', '.join(queries[:2])}"
 
 
 def _describe(release: Any, as_json: bool) -> None:
     manifest = release.manifest
+    keys = ("name", "version", "format_version", "counts", "licences", "review", "versions")
+    missing = [key for key in keys if key not in manifest]
+    if missing:
+        raise ReleaseError(f"release {release.folder}: manifest.json lacks {', '.join(missing)}; run trigpoint audit on it")
     if as_json:
-        print_json({key: manifest[key] for key in ("name", "version", "format_version", "counts", "licences", "review", "versions")})
+        print_json({key: manifest[key] for key in keys})
         return
-    table = Table(title=f"{manifest['name']} {manifest['version']}", show_header=False)
-    for key, value in manifest["counts"].items():
-        table.add_row(key, ", ".join(f"{k} {v}" for k, v in value.items()) if isinstance(value, dict) else str(value))
-    out.print(table)
-    scenes = Table("scene", "source", "size", "true pixel (m)", "queries")
-    for row in release.scenes.select(["scene_id", "source", "width", "height", "gsd_m"]).to_pylist():
-        n = sum(query.scene_id == row["scene_id"] for query in release.queries)
-        scenes.add_row(row["scene_id"], row["source"], f"{row['width']} × {row['height']}", f"{row['gsd_m']:.4f}", str(n))
-    out.print(scenes)
+    counts = make_table(
+        ("", ""),
+        (
+            (key, ", ".join(f"{k}: {v}" for k, v in value.items()) or "none" if isinstance(value, dict) else str(value))
+            for key, value in manifest["counts"].items()
+        ),
+        title=release.name,
+    )
+    counts.show_header = False
+    out.print(counts)
+    print_line("")
+    n_queries: dict[str, int] = {}
+    for query in release.queries:
+        n_queries[query.scene_id] = n_queries.get(query.scene_id, 0) + 1
+    out.print(
+        make_table(
+            ("scene", "source", "size", "true pixel (m)", "queries"),
+            (
+                (row["scene_id"], row["source"], f"{row['width']} × {row['height']}", f"{row['gsd_m']:.4f}", n_queries.get(row["scene_id"], 0))
+                for row in release.scenes.select(["scene_id", "source", "width", "height", "gsd_m"]).to_pylist()
+            ),
+        )
+    )
 
 
 # setting up
@@ -299,16 +432,30 @@ def config_schema() -> None:
 
 
 @config_app.command("check")
-def config_check(config: ConfigArgument) -> None:
-    """Check a configuration: keys, values, and whether its input files are there."""
+def config_check(config: ConfigArgument, as_json: JsonFlag = False) -> None:
+    """Check a configuration: keys, values, and whether its input files are there; in a checkout also its categories."""
     from trigpoint.config import check_files, load_config
-    from trigpoint.errors import ConfigError
 
-    loaded = load_config(config)
-    missing = check_files(loaded)
-    if missing:
-        raise ConfigError(f"configuration {config}: {len(missing)} input file(s) are missing:\n  " + "\n  ".join(missing))
-    print_line(f"{config}: good ({len(loaded.sources)} sources, digest {loaded.sha256()[:12]})")
+    problems: list[str] = []
+    loaded = None
+    try:
+        loaded = load_config(config)
+        problems = check_files(loaded)
+        if not problems and _has_checkout():
+            pipeline().check(config)
+    except (ConfigError, TaxonomyError) as error:
+        if not as_json:
+            raise
+        problems = [line.strip() for line in str(error).splitlines()]
+    if as_json:
+        digest = None if loaded is None else loaded.sha256()
+        print_json({"config": str(config), "good": not problems, "problems": problems, "config_sha256": digest})
+        raise typer.Exit(CANNOT_RUN if problems else GOOD)
+    if problems:
+        raise ConfigError(f"configuration {config}: {len(problems)} input file(s) are missing:\n  " + "\n  ".join(problems))
+    if loaded is not None:
+        n = len(loaded.sources)
+        print_line(f"{config}: good ({n} source{'' if n == 1 else 's'}, digest {loaded.sha256()[:12]})")
 
 
 @config_app.command("example")
@@ -337,12 +484,12 @@ def taxonomy_show(path: Annotated[Path, typer.Argument(help="Taxonomy file (YAML
     if as_json:
         print_json(taxonomy.to_json())
         return
-    table = Table("axis", "category", "counted", "said", "found by")
+    rows: list[tuple[str, ...]] = []
     for category in taxonomy.categories:
         depth = "  " * (len(taxonomy.ancestors(category.id)) - 1)
         said = category.plural or category.phrase or ""
-        table.add_row(category.axis, depth + category.id, "yes" if category.countable else "region", said, "; ".join(category.osm))
-    out.print(table)
+        rows.append((category.axis, depth + category.id, "yes" if category.countable else "region", said, "; ".join(category.osm)))
+    out.print(make_table(("axis", "category", "counted", "said", "found by"), rows))
 
 
 @taxonomy_app.command("find")
@@ -353,6 +500,9 @@ def taxonomy_find(
     """Say which categories a feature with these tags gets."""
     from trigpoint.categories import load_taxonomy
 
+    for tag in tags:
+        if "=" not in tag:
+            raise InputError(f"tag {tag!r}: expected key=value, such as building=school")
     taxonomy = load_taxonomy(path)
     values, torn = taxonomy.values_from_tags({tag.partition("=")[0]: tag.partition("=")[2] for tag in tags})
     print_line(", ".join(values) or "none")
@@ -372,47 +522,25 @@ def doctor(as_json: JsonFlag = False) -> None:
         "SAM 2 proposals (sam2)": ("torch", "torchvision", "sam2"),
     }
     rows = {name: {lib: library_versions([lib]).get(lib) for lib in libraries} for name, libraries in groups.items()}
-    has_checkout = importlib.util.find_spec("flows") is not None
+    has_checkout = _has_checkout()
     if as_json:
         print_json({"trigpoint": __version__, "python": sys.version.split()[0], "checkout": has_checkout, "libraries": rows})
     else:
-        table = Table("for", "library", "installed", title=f"trigpoint {__version__}, Python {sys.version.split()[0]}")
-        for name, libraries in rows.items():
-            for library, found in libraries.items():
-                table.add_row(name, library, found or "[red]missing[/red]")
-        out.print(table)
+        listed = ((name, lib, found or Text("missing", "red")) for name, libraries in rows.items() for lib, found in libraries.items())
+        title = f"trigpoint {__version__}, Python {sys.version.split()[0]}"
+        out.print(make_table(("for", "library", "installed"), listed, title=title))
         print_line(f"checkout: {'found' if has_checkout else 'not found; building needs it'}")
     core = rows["score, audit, show"]
     raise typer.Exit(GOOD if all(core.values()) else CANNOT_RUN)
 
 
-def _fail(error: BaseException) -> NoReturn:
-    if _State.is_debug:
-        raise error
-    err.print(f"error: {error}", style="red", markup=False, highlight=False, soft_wrap=True)
-    sys.exit(CANNOT_RUN)
-
-
 def main() -> None:
     """Run the command line; see the module for exit codes."""
-    from trigpoint.audit import AuditError
-
     try:
         app()
-    except (TrigpointError, AuditError) as error:
-        _fail(error)
-    except KeyboardInterrupt:
-        err.print("interrupted; what was finished is kept, the same command goes on from there", style="yellow")
-        sys.exit(130)
-    except OSError as error:
-        _fail(error)
     except Exception as error:
         if _State.is_debug:
             raise
-        err.print(
-            f"error: {type(error).__name__}: {error}\nThis is a fault in trigpoint; run again with `trigpoint --debug …` and report the traceback.",
-            style="red",
-            markup=False,
-            highlight=False,
-        )
+        say(f"error: {type(error).__name__}: {error}", style="red")
+        say("This is a fault in trigpoint; run again with --debug and report the traceback.", style="red")
         sys.exit(CANNOT_RUN)

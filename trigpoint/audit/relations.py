@@ -340,9 +340,7 @@ def _distance(m: Measures, name: str, shared: Matrix) -> Expected:
     return Expected(own, accepts, m.distances, np.full(own.shape, limits.band_m), low, high)
 
 
-def _with_regions(
-    m: Measures, own: Matrix, accepts: dict[int, Matrix], *, either: bool = False
-) -> tuple[Matrix, dict[int, Matrix]]:
+def _with_regions(m: Measures, own: Matrix, accepts: dict[int, Matrix], *, either: bool = False) -> tuple[Matrix, dict[int, Matrix]]:
     """Topology is stored with region anchors alone (`either`: or region subjects): everything else is FALSE and nothing but FALSE."""
     asked = np.broadcast_to(~m.countable[None, :], own.shape)
     if either:

@@ -33,7 +33,9 @@ def corners_from_angled_box(box: AngledBox) -> NDArray[np.float64]:
     [[0.0, 0.0], [4.0, 0.0], [4.0, 2.0], [0.0, 2.0]]
     """
     # halves of an exact quarter turn stay exact
-    cos, sin = (math.cos(math.radians(box.angle_deg)), math.sin(math.radians(box.angle_deg))) if box.angle_deg % 90 else _quarter(box.angle_deg)
+    cos, sin = (
+        (math.cos(math.radians(box.angle_deg)), math.sin(math.radians(box.angle_deg))) if box.angle_deg % 90 else _quarter(box.angle_deg)
+    )
     u, v = np.array([cos, sin]) * box.width / 2, np.array([-sin, cos]) * box.height / 2
     centre = np.array([box.cx, box.cy])
     return first_corner_first(np.array([centre - u - v, centre + u - v, centre + u + v, centre - u + v]))

@@ -42,7 +42,8 @@ def measure_instances(
 
     Args:
         rows: Dicts with the keys of `MASK_SCHEMA`.
-        labels: (height, width) index map. planes: (height, width) bit planes.
+        labels: (height, width) index map.
+        planes: (height, width) bit planes.
         valid: (height, width) bool.
         frame: The scene's frame.
         rules: The outline rule.

@@ -126,7 +126,8 @@ def fit_frame(crs: str, transform: Transform, width: int, height: int) -> FrameR
     Args:
         crs: CRS of the scene.
         transform: Image → CRS, affine order.
-        width: Columns. height: Rows.
+        width: Columns.
+        height: Rows.
 
     Raises:
         CrsMismatchError: the CRS is unknown or the scene lies outside its area of use (coordinates come out infinite).
@@ -173,7 +174,9 @@ def lonlat_from_crs(crs: str, points: FloatArray) -> FloatArray:
     lonlat = np.column_stack([lon, lat])
     if not np.all(np.isfinite(lonlat)):
         bad = points[~np.all(np.isfinite(lonlat), axis=1)][0]
-        raise CrsMismatchError(f"point {tuple(bad.tolist())!r} of {crs[:40]!r} has no longitude and latitude; check the CRS and the transform")
+        raise CrsMismatchError(
+            f"point {tuple(bad.tolist())!r} of {crs[:40]!r} has no longitude and latitude; check the CRS and the transform"
+        )
     return lonlat
 
 

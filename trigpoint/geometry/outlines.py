@@ -86,7 +86,8 @@ def _kept_vertices(points: IntArray, first: IntArray, last: IntArray, tolerance_
 
     Args:
         points: (n, 2) integer vertices of all chains, one after the other.
-        first: (c,) position of each chain's first vertex. last: Of its last.
+        first: (c,) position of each chain's first vertex.
+        last: (c,) position of its last.
         tolerance_px: A power of two. A vertex farther from the chord than this is kept, the first of equals.
 
     Returns:
@@ -152,14 +153,14 @@ def measuring_outlines(polygons: Sequence[BaseGeometry] | NDArray[np.object_], t
 
     Args:
         polygons: (n,) pixel-edge polygons with whole coordinates.
-        tolerance_px: A power of two. An outline that is not valid is made again with half of it, down to a quarter of a pixel, then it is the pixel-edge
-            outline itself.
+        tolerance_px: A power of two. An outline that is not valid is made again with half of it, down to a quarter of a pixel; after
+            that it is the pixel-edge outline itself.
 
     Returns:
         (n,) polygons in image coordinates.
 
-    Source: Douglas and Peucker 1973. Differs: rings are split at points fixed by their geometry, distances are compared in whole numbers, so
-    that the outline depends on the mask alone and anyone can make the same.
+    Source: Douglas and Peucker 1973. Differs: rings are split at points fixed by their geometry and distances are compared in whole
+    numbers, so that the outline depends on the mask alone and anyone can make the same.
     """
     made = np.empty(len(polygons), dtype=object)
     made[:] = polygons

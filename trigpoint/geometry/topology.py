@@ -17,7 +17,8 @@ def topological_relation(a: BaseGeometry, b: BaseGeometry, tolerance_m: float) -
     Both are moved to a local origin first, so that the tolerance holds at map coordinates of 5e6.
 
     Args:
-        a: Polygon in metres. b: Polygon in the same frame.
+        a: Polygon in metres.
+        b: Polygon in the same frame.
         tolerance_m: Outlines within this distance count as touching; overlaps thinner than it count as none.
 
     >>> X = 500000.0

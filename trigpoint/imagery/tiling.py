@@ -62,6 +62,8 @@ def spread_points(lonlat: NDArray[np.float64], order: list[int], min_spacing_m: 
     Args:
         lonlat: (n, 2) WGS 84 degrees.
         order: Indices, most wanted first.
+        min_spacing_m: Smallest geodesic distance between two chosen points.
+        limit: How many to choose at most.
     """
     from pyproj import Geod
 

@@ -164,9 +164,7 @@ def _place(
 
 
 def _drop(scene_id: str, item: _Placed, reason_code: str, detail: str, remedy: str) -> Drop:
-    return Drop(
-        stage="annotate", scope_id=scene_id, item_id=item.proposal.source_id, reason_code=reason_code, detail=detail, remedy=remedy
-    )
+    return Drop(stage="annotate", scope_id=scene_id, item_id=item.proposal.source_id, reason_code=reason_code, detail=detail, remedy=remedy)
 
 
 def _row(

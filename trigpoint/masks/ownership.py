@@ -93,7 +93,8 @@ def touches_edge(mask: BoolArray, valid: BoolArray) -> bool:
     """Whether a mask meets the border of the scene or its invalid area (4-neighbours): the instance is cut.
 
     Args:
-        mask: (height, width) bool. valid: Same shape.
+        mask: (height, width) bool.
+        valid: (height, width) bool.
     """
     if mask[0].any() or mask[-1].any() or mask[:, 0].any() or mask[:, -1].any():
         return True

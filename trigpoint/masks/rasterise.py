@@ -41,7 +41,8 @@ def crop_mask(polygon: BaseGeometry, height: int, width: int) -> CropMask:
 
     Args:
         polygon: Polygon or MultiPolygon, image coordinates (x right, y down), pixels; may reach outside.
-        height: Rows of the scene. width: Columns.
+        height: Rows of the scene.
+        width: Columns of the scene.
 
     Returns:
         The mask in the polygon's window; an empty window when it lies outside or covers no pixel centre.

@@ -56,6 +56,10 @@ class Limits(NamedTuple):
     category_absent: int = 2
 
 
+DEFAULT_LIMITS = Limits()
+"""Limits that suit scenes of a few hundred instances."""
+
+
 class Candidate(NamedTuple):
     """A program that may be released.
 
@@ -90,7 +94,7 @@ SectorShare = Callable[[int, str], float]
 
 
 def generate_candidates(
-    resolver: Resolver, sector_share: SectorShare, poi_categories: frozenset[str], seed: int, limits: Limits = Limits()
+    resolver: Resolver, sector_share: SectorShare, poi_categories: frozenset[str], seed: int, limits: Limits = DEFAULT_LIMITS
 ) -> Generated:
     """Generate every admissible candidate of a scene.
 
@@ -105,9 +109,7 @@ def generate_candidates(
 
 
 class _Generator:
-    def __init__(
-        self, resolver: Resolver, sector_share: SectorShare, poi_categories: frozenset[str], seed: int, limits: Limits
-    ) -> None:
+    def __init__(self, resolver: Resolver, sector_share: SectorShare, poi_categories: frozenset[str], seed: int, limits: Limits) -> None:
         self.resolver, self.graph, self.taxonomy, self.rules = resolver, resolver.graph, resolver.taxonomy, resolver.rules
         self.sector_share, self.poi_categories, self.limits = sector_share, poi_categories, limits
         self.random = seeded_generator(seed, "generate", self.graph.scene_id)

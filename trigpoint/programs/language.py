@@ -197,9 +197,7 @@ def _node_from_parts(op: str, parts: list[Any], text: str) -> Node:
     elif len(parts) != len(names):
         raise ProgramError(f"program {text!r}: {op!r} has {len(parts)} arguments, expected {len(names)}")
     else:
-        value = {"op": op} | {
-            name: part if isinstance(part, str) else to_json(part) for name, part in zip(names, parts, strict=True)
-        }
+        value = {"op": op} | {name: part if isinstance(part, str) else to_json(part) for name, part in zip(names, parts, strict=True)}
     return from_json(value)
 
 

@@ -27,9 +27,7 @@ def write_card(folder: Path, content: "ReleaseContent") -> None:
     release = Release.open(folder)
     template = jinja2.Environment(
         undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True, autoescape=False, keep_trailing_newline=True
-    ).from_string(
-        files("trigpoint.release").joinpath("card.md.j2").read_text(encoding="utf-8")
-    )
+    ).from_string(files("trigpoint.release").joinpath("card.md.j2").read_text(encoding="utf-8"))
     (folder / "README.md").write_text(template.render(card_facts(release, content.notes)), encoding="utf-8")
     scenes = release.scenes.column("scene_id").to_pylist()
     members = Counter(release.instances.column("scene_id").to_pylist())

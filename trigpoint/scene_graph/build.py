@@ -194,9 +194,7 @@ def _topology(
     verdicts["contains"] = shares.in_filled_verdict.T.copy()
     values["contains"] = shares.in_filled.T.copy()
     none = share < rules.share_floor
-    outside = np.where(
-        none & (distance_m > two_tau_m), TRUE, np.where(none | (share <= rules.outside_undecided_share), UNDECIDED, 0)
-    )
+    outside = np.where(none & (distance_m > two_tau_m), TRUE, np.where(none | (share <= rules.outside_undecided_share), UNDECIDED, 0))
     verdicts["outside"] = np.where(region_anchor, outside, 0).astype(np.int8)
     values["outside"] = shares.in_filled
     s = shares.of_smaller

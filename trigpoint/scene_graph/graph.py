@@ -138,7 +138,9 @@ class SceneGraph:
         for k, instance_id in enumerate(self.nodes.instance_ids):
             graph.add_node(instance_id, category=list(self.nodes.categories[k]), countable=bool(self.nodes.countable[k]))
         for edge in self.to_edges().to_pylist():
-            graph.add_edge(edge["subject_id"], edge["anchor_id"], key=edge["relation"], **{k: edge[k] for k in ("verdict", "value", "margin")})
+            graph.add_edge(
+                edge["subject_id"], edge["anchor_id"], key=edge["relation"], **{k: edge[k] for k in ("verdict", "value", "margin")}
+            )
         return graph
 
 

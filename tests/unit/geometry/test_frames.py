@@ -98,7 +98,9 @@ def test_pixel_to_crs_and_back_is_exact_on_rotated_flipped_and_stretched_grids(
     assert frame.image_from_ground(frame.ground_from_image(point)) == pytest.approx(point, abs=1e-5)
 
 
-@pytest.mark.parametrize(("azimuth", "name"), [(359, "north"), (1, "north"), (337.5, "north"), (22.5, "north-east"), (-45, "north-west"), (180, "south")])
+@pytest.mark.parametrize(
+    ("azimuth", "name"), [(359, "north"), (1, "north"), (337.5, "north"), (22.5, "north-east"), (-45, "north-west"), (180, "south")]
+)
 def test_winds_are_half_open_sectors(azimuth: float, name: str) -> None:
     assert wind_name(azimuth) == name
 

@@ -13,7 +13,10 @@ from trigpoint.programs.language import parse
         ("(and (cat tin_roof) (cat building))", "all buildings with a tin roof"),
         ("(attr (cat school) north least)", "the southernmost school"),
         ("(rel (cat school) north_of (cat road))", "all schools that are north of the road"),
-        ("(rel (and (cat building) (cat tin_roof)) far (attr (cat temple) area most))", "all buildings with a tin roof that are far from the largest temple"),
+        (
+            "(rel (and (cat building) (cat tin_roof)) far (attr (cat temple) area most))",
+            "all buildings with a tin roof that are far from the largest temple",
+        ),
         ("(nearest (cat school) (cat road))", "the school closest to the road"),
         (
             "(and (rel (cat school) near (cat road)) (rel (cat school) east_of (cat temple)))",

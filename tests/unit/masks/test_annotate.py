@@ -107,7 +107,10 @@ def test_footprints_in_degrees_land_on_the_same_pixels() -> None:
     assert np.array_equal(one.labels, other.labels)
 
 
-@given(st.lists(st.tuples(st.integers(0, 25), st.integers(0, 25), st.integers(1, 12), st.integers(1, 12)), min_size=1, max_size=8), st.randoms())
+@given(
+    st.lists(st.tuples(st.integers(0, 25), st.integers(0, 25), st.integers(1, 12), st.integers(1, 12)), min_size=1, max_size=8),
+    st.randoms(),
+)
 def test_ownership_is_exclusive_complete_and_independent_of_order(boxes: list[tuple[int, int, int, int]], random: object) -> None:
     valid = np.ones((40, 40), dtype=bool)
     claims = [Claim(f"i-{k}", float(w * h), crop_mask(shapely.box(x, y, x + w, y + h), 40, 40), 1) for k, (x, y, w, h) in enumerate(boxes)]
@@ -122,9 +125,15 @@ def test_ownership_is_exclusive_complete_and_independent_of_order(boxes: list[tu
     assert np.array_equal(one.labels, other.labels)
     assert np.array_equal(one.labels > 0, union)
     assert sum(one.owned_px.values()) == union.sum()
-    assert all(one.owned_px[k] + one.moved_px[k] == int(w * h) for k, (_, _, w, h) in ((f"i-{j}", b) for j, b in enumerate(boxes)) if k in one.owned_px)
+    assert all(
+        one.owned_px[k] + one.moved_px[k] == int(w * h)
+        for k, (_, _, w, h) in ((f"i-{j}", b) for j, b in enumerate(boxes))
+        if k in one.owned_px
+    )
 
 
 def test_too_many_instances_are_refused() -> None:
     with pytest.raises(ValueError, match="65536 discrete instances"):
-        decide_ownership([Claim(str(k), 1.0, crop_mask(shapely.box(0, 0, 1, 1), 2, 2), 1) for k in range(65_536)], np.ones((2, 2), dtype=bool))
+        decide_ownership(
+            [Claim(str(k), 1.0, crop_mask(shapely.box(0, 0, 1, 1), 2, 2), 1) for k in range(65_536)], np.ones((2, 2), dtype=bool)
+        )

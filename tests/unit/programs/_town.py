@@ -29,7 +29,7 @@ def town(seed: int = 0, n_buildings: int = 6) -> SceneGraph:
     kinds = ["building", "school", "building", "temple", "building", "school", "building", "building"]
     roofs = [("tin_roof",), (), ("tile_roof",), ("tin_roof",), ("tile_roof",), ("tin_roof",), (), ("tile_roof",)]
     n = n_buildings + 1
-    categories = tuple((kinds[k % 8], *roofs[k % 8]) for k in range(n_buildings)) + (("road",),)
+    categories = (*tuple((kinds[k % 8], *roofs[k % 8]) for k in range(n_buildings)), ("road",))
     positions = random.uniform(0, 100, (n, 2))
     distance = np.hypot(*(positions[:, None] - positions[None]).transpose(2, 0, 1))
     verdicts = {name: random.choice([0, 0, TRUE, TRUE, UNDECIDED], size=(n, n)).astype(np.int8) for name in RELATIONS}

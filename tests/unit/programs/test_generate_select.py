@@ -72,7 +72,9 @@ def test_trivial_absence_is_not_asked() -> None:
     without = generate_candidates(resolver, lambda *_: 0.01, frozenset(), seed=1)
 
     def empty_directions(made: Generated) -> int:
-        return sum(c.kind == "relation_unsatisfied" and isinstance(c.node, Rel) and c.node.relation.endswith("_of") for c in made.candidates)
+        return sum(
+            c.kind == "relation_unsatisfied" and isinstance(c.node, Rel) and c.node.relation.endswith("_of") for c in made.candidates
+        )
 
     assert empty_directions(with_room) > 0
     assert empty_directions(without) == 0
@@ -114,7 +116,10 @@ def test_selection_caps_equal_answers_and_says_what_fell_short() -> None:
     made = select_queries(pool, Quota({3: 5}, 0.24, max_per_answer=2))
 
     assert len(made.chosen) == 2
-    assert made.shortfalls == ["level 3: 2 of 5 queries that the quota asks for; the scenes supply no more", "release: 0 unanswerable queries of 1; the scenes supply no more"]
+    assert made.shortfalls == [
+        "level 3: 2 of 5 queries that the quota asks for; the scenes supply no more",
+        "release: 0 unanswerable queries of 1; the scenes supply no more",
+    ]
 
 
 def test_selection_prefers_what_was_used_least() -> None:

@@ -85,7 +85,9 @@ def naive_anchor(anchor: Node, graph: SceneGraph) -> int:
     return verdicts.index(TRUE)
 
 
-SETS = st.sampled_from(["(cat building)", "(cat school)", "(cat temple)", "(and (cat building) (cat tin_roof))", "(and (cat building) (cat tile_roof))"])
+SETS = st.sampled_from(
+    ["(cat building)", "(cat school)", "(cat temple)", "(and (cat building) (cat tin_roof))", "(and (cat building) (cat tile_roof))"]
+)
 ANCHORS = st.one_of(
     st.sampled_from(["(cat road)", "(cat temple)"]),
     st.builds(lambda s, k: f"(attr {s} {k})", SETS, st.sampled_from(["area most", "north least", "east most", "length most"])),

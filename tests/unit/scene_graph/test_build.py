@@ -13,9 +13,10 @@ from trigpoint.scene_graph.graph import Nodes, SceneGraph, algebra_violations, v
 # 400 x 300 px of 1 m on the central meridian of zone 33: grid north is true north there, k = 0.9996
 TRANSFORM = (1.0, 0.0, 499800.0, 0.0, -1.0, 5500150.0)
 WIDTH, HEIGHT = 400, 300
+RULES = Rules()
 
 
-def graph_of(boxes: list[tuple[int, int, int, int]], regions: list[np.ndarray] | None = None, rules: Rules = Rules()) -> SceneGraph:
+def graph_of(boxes: list[tuple[int, int, int, int]], regions: list[np.ndarray] | None = None, rules: Rules = RULES) -> SceneGraph:
     """Build a graph of pixel rectangles (x0, y0, x1, y1) and region masks."""
     frame = SceneFrame("EPSG:32633", TRANSFORM, fit_frame("EPSG:32633", TRANSFORM, WIDTH, HEIGHT))
     labels = np.zeros((HEIGHT, WIDTH), dtype=np.uint16)
@@ -88,7 +89,9 @@ def test_a_region_anchor_is_seen_from_its_nearest_point_alone() -> None:
     assert np.cos(np.radians(graph.values["north_of"][0, 1])) == pytest.approx(1.0, abs=1e-7)
 
 
-@pytest.mark.parametrize(("gap", "near", "far"), [(10, TRUE, FALSE), (28, UNDECIDED, FALSE), (40, FALSE, FALSE), (148, FALSE, UNDECIDED), (170, FALSE, TRUE)])
+@pytest.mark.parametrize(
+    ("gap", "near", "far"), [(10, TRUE, FALSE), (28, UNDECIDED, FALSE), (40, FALSE, FALSE), (148, FALSE, UNDECIDED), (170, FALSE, TRUE)]
+)
 def test_near_and_far_have_an_undecided_band_of_twice_the_tolerance(gap: int, near: int, far: int) -> None:
     # shorter side 300 m: near within 30 m, far from 150 m, margin max(5 %, 6 m)
     graph = graph_of([(20, 100, 40, 120), (40 + gap, 100, 60 + gap, 120)])

@@ -6,7 +6,7 @@ import subprocess
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
-from datetime import UTC, datetime, timedelta, timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import duckdb

@@ -5,7 +5,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -241,13 +240,14 @@ def test_catalogue_knows_what_was_built(built: Path) -> None:
     assert counts["program"] == len(Release.open(built.parent / "release").queries)
 
 
-def test_a_busy_machine_needs_no_server_to_plan(built: Path) -> None:
-    code = "import sys; from trigpoint.cli import main; sys.argv = ['trigpoint', 'plan', sys.argv[1]]\ntry: main()\nexcept SystemExit as e: assert not e.code, e.code\nassert 'prefect' not in sys.modules"
-    began = time.monotonic()
+def test_planning_imports_no_prefect(built: Path) -> None:
+    code = (
+        "import sys; from trigpoint.cli import main; sys.argv = ['trigpoint', 'plan', sys.argv[1]]\n"
+        "try: main()\nexcept SystemExit as e: assert not e.code, e.code\nassert 'prefect' not in sys.modules"
+    )
     done = subprocess.run([sys.executable, "-c", code, str(built)], cwd=ROOT, capture_output=True, text=True, check=False)
 
     assert done.returncode == 0, done.stderr
-    assert time.monotonic() - began < 60
 
 
 def test_a_raster_cut_short_loses_only_the_scenes_in_its_missing_part(tmp_path: Path) -> None:

@@ -98,9 +98,7 @@ def test_a_changed_setting_makes_all_again(workspace: Workspace, toy: Toy) -> No
 
 
 @pytest.mark.parametrize("damage", [lambda p: p.unlink(), lambda p: p.write_bytes(b"x"), lambda p: p.write_bytes(p.read_bytes()[:-1])])
-def test_missing_or_damaged_artefacts_are_noticed_and_made_again(
-    workspace: Workspace, toy: Toy, damage: Callable[[Path], None]
-) -> None:
+def test_missing_or_damaged_artefacts_are_noticed_and_made_again(workspace: Workspace, toy: Toy, damage: Callable[[Path], None]) -> None:
     step, called = toy({"a": "1", "b": "1", "c": "1"})
     first = run(workspace, step)
     shard = first.done["toy"][2].tables["poi"]
@@ -152,7 +150,7 @@ def test_quarantine_stays_until_retry_takes_it_up(workspace: Workspace, toy: Toy
 
 
 def test_results_do_not_depend_on_chunks(tmp_path: Path, workspace: Workspace, toy: Toy) -> None:
-    step, _ = toy({name: "1" for name in "abcde"})
+    step, _ = toy(dict.fromkeys("abcde", "1"))
     contents = []
     for size in (1, 2, 5):
         fresh = Workspace(workspace.config_path, {"chunk_size": size, "work": tmp_path / f"work{size}"})
@@ -168,8 +166,8 @@ def test_a_build_that_dies_keeps_the_chunks_it_recorded(workspace: Workspace, to
         return double(workspace, item)
 
     with pytest.raises(KeyboardInterrupt):
-        run(workspace, toy({name: "1" for name in "abcd"}, make)[0])
-    step, called = toy({name: "1" for name in "abcd"})
+        run(workspace, toy(dict.fromkeys("abcd", "1"), make)[0])
+    step, called = toy(dict.fromkeys("abcd", "1"))
     run(workspace, step)
 
     assert called == ["c", "d"]
