@@ -3,14 +3,17 @@
 Planning and looking start no server and import no Prefect; only a build with something to do does.
 """
 
+import json
+import math
 import os
 import time
 import tomllib
+from collections import Counter
+from collections.abc import Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from rich.box import SIMPLE_HEAD
-from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
@@ -28,14 +31,11 @@ from tasks.builds import (
 from tasks.builds import run_stage as run_stage_steps
 from tasks.engine import Step, close_pool, start_build
 from tasks.publish import rejected_folder
-from tasks.stages import STAGES
+from tasks.stages import STAGES, STEPS
 from tasks.workspace import Workspace
-from trigpoint.cli import CANNOT_RUN, FINDINGS, GOOD, print_json, print_line
-from trigpoint.errors import InputError
-from trigpoint.records.stage import StageSummary
-
-out = Console()
-err = Console(stderr=True)
+from trigpoint.cli import FINDINGS, GOOD, err, make_table, nearest, out, print_json, print_line, say
+from trigpoint.errors import CatalogueError, InputError
+from trigpoint.records.stage import Drop, StageSummary
 
 
 class Bars:
@@ -67,7 +67,7 @@ class Bars:
 
     def say(self, text: str) -> None:
         """Print a line above the bars."""
-        self._bars.console.print(text, style="yellow", highlight=False, markup=False)
+        self._bars.console.print(text, style="yellow", highlight=False, markup=False, soft_wrap=True)
 
 
 def _workspace(config: Path, workers: int | None = None, output: Path | None = None) -> Workspace:
@@ -84,20 +84,31 @@ def build(config: Path, *, workers: int | None, output: Path | None, is_plain: b
     workspace = _workspace(config, workers, output)
     workspace.check()
     if is_retry:
-        forget_quarantined(workspace)
+        n = forget_quarantined(workspace)
+        say(f"taking up {_counted(n, 'quarantined item')}" if n else "nothing is quarantined")
     rows = plan_build(workspace)
     if is_up_to_date(rows):
         return _nothing_to_do(workspace, rows, as_json, began)
-    try:
-        report = _build_plainly(workspace) if is_plain else _build_with_prefect(workspace, config, workers, output)
-    except BuildFailedError as error:
-        err.print(str(error), style="red", highlight=False, markup=False, soft_wrap=True)
-        return FINDINGS
+    report = _build_plainly(workspace) if is_plain else _build_with_prefect(workspace, config, workers, output)
+    return _tell(workspace, report, as_json, began)
+
+
+def _tell(workspace: Workspace, report: BuildReport, as_json: bool, began: float) -> int:
+    """Say how a build ended; returns the exit code."""
     if as_json:
         print_json(report_json(report))
     else:
         show_report(workspace, report, time.monotonic() - began)
-    return GOOD if report.state == "done" else FINDINGS
+    try:
+        raise_unless_good(report)
+    except BuildFailedError as error:
+        say(str(error), style="red")
+        return FINDINGS
+    return GOOD
+
+
+def _counted(n: int, noun: str) -> str:
+    return f"{n} {noun}{'' if n == 1 else 's'}"
 
 
 def retry(config: Path, *, workers: int | None, as_json: bool) -> int:
@@ -123,12 +134,16 @@ def _build_with_prefect(workspace: Workspace, config: Path, workers: int | None,
     from flows.build_release import build_release
     from tasks.doors import watch_with
 
+    began_at = datetime.now(UTC)
     with Bars() as bars:
         watch_with(bars)
         try:
             ended = build_release(str(config), workers, None if output is None else str(output))
-        except FailedRun as error:
-            raise BuildFailedError(str(error)) from error
+        except (FailedRun, BuildFailedError) as error:
+            newest = next(iter(workspace.catalogue.list_runs(1)), None)
+            if newest is None or newest.started_at < began_at or newest.state not in ("findings", "quarantined"):
+                raise BuildFailedError(str(error)) from error
+            return _report_of(workspace, newest.run_id)
     return _report_of(workspace, str(ended["run_id"]))
 
 
@@ -141,7 +156,7 @@ def _prepare_prefect(workspace: Workspace) -> None:
         return
     os.environ.setdefault("PREFECT_HOME", str(workspace.work / "prefect"))
     os.environ.setdefault("PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS", "90")
-    err.print("no Prefect server is configured (PREFECT_API_URL): starting a temporary one, 5 to 15 s", style="dim", highlight=False)
+    say("no Prefect server is configured (PREFECT_API_URL): starting a temporary one, 5 to 15 s", style="dim")
 
 
 def configured_server() -> str | None:
@@ -166,32 +181,59 @@ def _report_of(workspace: Workspace, run_id: str) -> BuildReport:
     run = catalogue.get_run(run_id)
     summaries = [row.summary for row in catalogue.list_stage_runs(run_id) if row.summary is not None]
     release = next((row for row in catalogue.list_releases() if row.run_id == run_id), None)
+    state = run.state if run is not None else "done"
     return BuildReport(
         run_id,
-        run.state if run is not None else "done",
+        state,
         summaries,
-        [],
+        _findings_in(Path(release.path)) if release is not None and state == "findings" else [],
         catalogue.list_drops(run_id=run_id, quarantined_only=True),
         None if release is None else release.path,
         None if release is None else release.manifest_sha256,
     )
 
 
+def _findings_in(release: Path) -> list[dict[str, Any]]:
+    return list(json.loads((release / "audit.json").read_text(encoding="utf-8"))["findings"])
+
+
 def _nothing_to_do(workspace: Workspace, rows: list[PlanRow], as_json: bool, began: float) -> int:
     quarantined = sum(row.n_quarantined for row in rows)
-    output = workspace.config.run.output
-    is_rejected = not output.is_dir() and rejected_folder(output).is_dir()
+    folder, is_rejected, manifest_sha256 = _newest_release(workspace)
     allowed = all(row.n_quarantined <= workspace.config.quarantine.allowed_share * row.n_items for row in rows)
-    folder = rejected_folder(output) if is_rejected else output
+    findings = _findings_in(folder) if is_rejected else []
     if as_json:
-        print_json({"state": "up to date", "release": str(folder), "quarantined": quarantined, "rejected": is_rejected})
+        report = BuildReport(
+            "", "up to date", [], findings, _quarantined_now(workspace) if quarantined else [], str(folder), manifest_sha256
+        )
+        print_json({**report_json(report), "run_id": None})
     else:
-        print_line(f"nothing to do: {folder} is up to date ({time.monotonic() - began:.1f} s)")
+        print_line(f"nothing to do: {_shown(folder)} is up to date ({time.monotonic() - began:.1f} s)")
         if quarantined:
-            print_line(f"{quarantined} item(s) are quarantined; `trigpoint retry {workspace.config_path}` takes them up")
+            print_line(
+                f"{_counted(quarantined, 'item')} quarantined; `trigpoint retry {_shown(workspace.config_path)}` takes up such items"
+            )
         if is_rejected:
-            print_line(f"the audit has findings; see `trigpoint audit {folder}`")
+            print_line(f"the audit has {_counted(len(findings), 'finding')}; see `trigpoint audit {_shown(folder)}`")
     return GOOD if allowed and not is_rejected else FINDINGS
+
+
+def _newest_release(workspace: Workspace) -> tuple[Path, bool, str | None]:
+    """Return where the release of an up-to-date build is, whether it was rejected, and its manifest's digest."""
+    output = workspace.config.run.output
+    rejected = rejected_folder(output)
+    newest = next((row for row in workspace.catalogue.list_releases() if row.path in (str(output), str(rejected))), None)
+    if newest is None:
+        return output, False, None
+    is_rejected = newest.path == str(rejected) and rejected.is_dir()
+    return rejected if is_rejected else output, is_rejected, newest.manifest_sha256
+
+
+def _quarantined_now(workspace: Workspace) -> list[Drop]:
+    """Return what the newest whole build left in quarantine."""
+    builds = (run for run in workspace.catalogue.list_runs(1000) if run.kind.startswith("build") and run.finished_at is not None)
+    newest = next(builds, None)
+    return [] if newest is None else workspace.catalogue.list_drops(run_id=newest.run_id, quarantined_only=True)
 
 
 def report_json(report: BuildReport) -> dict[str, Any]:
@@ -209,21 +251,31 @@ def report_json(report: BuildReport) -> dict[str, Any]:
 
 def summary_table(summaries: list[StageSummary]) -> Table:
     """Return the stage table; lost: quarantined."""
-    table = Table("step", "items", "reused", "lost", "in", "out", "dropped", "s", box=SIMPLE_HEAD)
-    for s in summaries:
-        dropped = sum(s.drops.values())
-        name = s.notes[0] if s.notes else s.stage
-        table.add_row(name, *(str(v) for v in (s.n_items, s.n_reused, s.n_quarantined, s.n_in, s.n_out, dropped)), f"{s.seconds:.1f}")
-    return table
+    return make_table(
+        ("step", "items", "reused", "lost", "in", "out", "dropped", "s"),
+        (
+            (
+                s.notes[0] if s.notes else s.stage,
+                s.n_items,
+                s.n_reused,
+                s.n_quarantined,
+                s.n_in,
+                s.n_out,
+                sum(s.drops.values()),
+                round(s.seconds, 1),
+            )
+            for s in summaries
+        ),
+    )
 
 
 def show_report(workspace: Workspace, report: BuildReport, seconds: float) -> None:
     """Print how a build ended and how to look at it."""
     out.print(summary_table(report.summaries))
     for drop in report.quarantined:
-        print_line(f"quarantined in {drop.stage}: {drop.item_id}: {drop.detail}; {drop.remedy}")
+        print_line(_told(drop))
     for finding in report.findings:
-        print_line(f"{finding['severity']} {finding['code']}: {finding['file']} {finding['item']}")
+        print_line(f"{finding['severity']} {finding['code']}: {finding['file']} {finding['item']}".rstrip())
     if report.release is None:
         return
     folder = _shown(Path(report.release))
@@ -232,6 +284,10 @@ def show_report(workspace: Workspace, report: BuildReport, seconds: float) -> No
     print_line(f"  {folder}/README.md and {folder}/sample.png")
     print_line(f"  trigpoint show {folder}")
     print_line(f"  trigpoint audit {folder}")
+
+
+def _told(drop: Drop) -> str:
+    return f"quarantined in {drop.stage}: {drop.item_id}: {drop.detail}{f'; {drop.remedy}' if drop.remedy else ''}"
 
 
 def _shown(path: Path) -> Path:
@@ -244,26 +300,64 @@ def _shown(path: Path) -> Path:
 
 def plan(config: Path, *, as_json: bool) -> int:
     """Print what a build would do; returns the exit code."""
-    rows = plan_build(_workspace(config))
+    workspace = _workspace(config)
+    rows = plan_build(workspace)
     if as_json:
         print_json([row._asdict() for row in rows])
         return GOOD
-    table = Table("step", "items", "to do", "quarantined", "why")
+    listed: list[tuple[Any, ...]] = []
     for row in rows:
         if row.waits_for is not None:
-            table.add_row(row.step, "?", "?", "?", f"waits for {row.waits_for}")
+            listed.append((row.step, "", "", f"known once {row.waits_for} is done"))
         else:
-            why = sorted(set(row.reasons.values()))
-            table.add_row(row.step, str(row.n_items), str(row.n_todo), str(row.n_quarantined), "; ".join(why[:3]))
-    out.print(table)
+            listed.append((row.step, row.n_items, row.n_todo, _why(row)))
+    out.print(make_table(("step", "items", "to do", "why"), listed))
+    print_line("")
+    print_line(_conclusion(workspace, rows))
+    quarantined = sum(row.n_quarantined for row in rows)
+    if quarantined:
+        print_line(f"{_counted(quarantined, 'item')} quarantined; `trigpoint retry {_shown(config)}` takes up such items")
     return GOOD
+
+
+def _why(row: PlanRow) -> str:
+    """Say in words what a step has to do and why."""
+    parts: list[str] = []
+    for reason, n in Counter(row.reasons.values()).most_common(3):
+        which = sorted(item for item, why in row.reasons.items() if why == reason)
+        parts.append(f"{reason}: {', '.join(which[:3])}{f' and {n - 3} more' if n > 3 else ''}")
+    if not row.n_todo:
+        parts.append("up to date")
+    if row.n_quarantined:
+        parts.append(f"{row.n_quarantined} quarantined")
+    return "; ".join(parts)
+
+
+def _conclusion(workspace: Workspace, rows: list[PlanRow]) -> str:
+    if is_up_to_date(rows):
+        folder, is_rejected, _ = _newest_release(workspace)
+        return f"nothing to do: {_shown(folder)} is up to date{', and its audit has findings' if is_rejected else ''}"
+    first = next(row for row in rows if row.n_todo)
+    n_after = sum(row.waits_for is not None for row in rows)
+    later = f", then on what follows from it in {_counted(n_after, 'later step')}" if n_after else ""
+    return f"a build would work on {first.n_todo} of {_counted(first.n_items, 'item')} of {first.step}{later}"
+
+
+def check(config: Path) -> None:
+    """Check a configuration as a build does before any work.
+
+    Raises:
+        ConfigError: an input file is missing, or a category or axis is not in the taxonomy.
+    """
+    _workspace(config).check()
 
 
 def stage(name: str, config: Path, *, force: bool, workers: int | None, as_json: bool) -> int:
     """Run one stage plainly; returns the exit code."""
-    stage_name = {str(known): known for known in STAGES}.get(name)
+    stage_name = next((known for known in STAGES if known == name), None)
     if stage_name is None:
-        raise InputError(f"stage {name!r} is not one of {', '.join(STAGES)}")
+        raise InputError(f"stage {name!r} is not one of {', '.join(STAGES)}{_meant(name, config)}")
+    began = time.monotonic()
     workspace = _workspace(config, workers)
     with Bars() as bars:
         run = start_build(workspace, f"stage {name}", progress=bars)
@@ -272,16 +366,17 @@ def stage(name: str, config: Path, *, force: bool, workers: int | None, as_json:
             report = conclude(run, is_whole=False)
         finally:
             close_pool()
-    if as_json:
-        print_json(report_json(report))
-    else:
-        out.print(summary_table(report.summaries))
-    try:
-        raise_unless_good(report)
-    except BuildFailedError as error:
-        err.print(str(error), style="red", highlight=False, markup=False, soft_wrap=True)
-        return FINDINGS
-    return GOOD
+    return _tell(workspace, report, as_json, began)
+
+
+def _meant(name: str, config: Path) -> str:
+    """Guess what was meant by a wrong stage name; empty when there is no guess."""
+    if str(config) in STAGES:
+        return f"; the stage stands first: `trigpoint stage {config} {name}`"
+    if name in STEPS:
+        return f"; {name} is a step of stage {STEPS[name].stage!r}"
+    near = nearest(name, STAGES, most=1)
+    return f"; did you mean {near[0]!r}?" if near else ""
 
 
 # runs, catalogue
@@ -289,62 +384,132 @@ def stage(name: str, config: Path, *, force: bool, workers: int | None, as_json:
 
 def runs(config: Path, run_id: str | None, *, limit: int, as_json: bool) -> int:
     """Print runs, or one run; returns the exit code."""
-    catalogue = _workspace(config).catalogue
-    if run_id is None:
-        listed = catalogue.list_runs(limit)
-        if as_json:
-            print_json([_plain(row) for row in listed])
-            return GOOD
-        table = Table("run", "kind", "state", "began", "note")
-        for row in listed:
-            table.add_row(row.run_id, row.kind, row.state, f"{row.started_at:%Y-%m-%d %H:%M:%S}", row.note or "")
-        out.print(table)
-        return GOOD
-    run = catalogue.get_run(run_id)
-    if run is None:
-        err.print(f"error: run {run_id!r} is not in the catalogue; `trigpoint runs {config}` lists them", style="red", highlight=False)
-        return CANNOT_RUN
-    stages = catalogue.list_stage_runs(run_id)
-    drops = catalogue.list_drops(run_id=run_id)
+    workspace = _workspace(config)
+    if run_id is not None:
+        return _one_run(workspace, run_id, as_json)
+    listed = workspace.catalogue.list_runs(limit) if _catalogue_file(workspace).is_file() else []
     if as_json:
-        print_json({"run": _plain(run), "stages": [_plain(row) for row in stages], "drops": [drop.to_json() for drop in drops]})
-        return GOOD
-    out.print(summary_table([row.summary for row in stages if row.summary is not None]))
-    table = Table("stage", "scope", "item", "reason", "detail", "what to do")
-    for drop in drops[:200]:
-        table.add_row(drop.stage, drop.scope_id, drop.item_id, drop.reason_code, drop.detail, drop.remedy)
-    out.print(table)
+        print_json([_run_json(row) for row in listed])
+    elif not listed:
+        print_line(f"no runs yet; `trigpoint build {_shown(config)}` makes the first")
+    else:
+        rows = (
+            (
+                row.run_id[:_SHORT],
+                row.kind,
+                row.state,
+                f"{row.started_at:%Y-%m-%d %H:%M:%S}",
+                _took(row.started_at, row.finished_at),
+                row.note or "",
+            )
+            for row in listed
+        )
+        out.print(make_table(("run", "kind", "state", "began (UTC)", "took", "note"), rows))
     return GOOD
 
 
-def _plain(row: Any) -> dict[str, Any]:
-    def value_of(value: Any) -> Any:
-        return value.to_json() if hasattr(value, "to_json") else value if isinstance(value, int | float | bool | None) else str(value)
+_SHORT = 8
+"""Characters of a run id in a list; the beginning of an id names a run."""
 
-    return {key: value_of(value) for key, value in row._asdict().items()}
+
+def _took(began: datetime, ended: datetime | None) -> str:
+    return "not finished" if ended is None else f"{(ended - began).total_seconds():.1f} s"
+
+
+def _catalogue_file(workspace: Workspace) -> Path:
+    return workspace.work / "catalogue.duckdb"
+
+
+def _one_run(workspace: Workspace, wanted: str, as_json: bool) -> int:
+    is_there = _catalogue_file(workspace).is_file()
+    known = {row.run_id: row for row in workspace.catalogue.list_runs(1_000_000)} if is_there else {}
+    found = [wanted] if wanted in known else [run_id for run_id in known if wanted and run_id.startswith(wanted)]
+    hint = f"`trigpoint runs {_shown(workspace.config_path)}` lists them"
+    if len(found) != 1:
+        what = f"names {len(found)} runs, expected one" if found else f"is not in the catalogue, which has {_counted(len(known), 'run')}"
+        raise InputError(f"run {wanted!r} {what}; {hint}")
+    run = known[found[0]]
+    stages = workspace.catalogue.list_stage_runs(run.run_id)
+    drops = workspace.catalogue.list_drops(run_id=run.run_id)
+    if as_json:
+        print_json({"run": _run_json(run), "stages": [_plain(row) for row in stages], "drops": [drop.to_json() for drop in drops]})
+        return GOOD
+    print_line(f"run {run.run_id}: {run.kind}, {run.state}, {_took(run.started_at, run.finished_at)}{f', {run.note}' if run.note else ''}")
+    print_line("")
+    out.print(summary_table([row.summary for row in stages if row.summary is not None]))
+    _show_drops(drops)
+    return GOOD
+
+
+def _show_drops(drops: Sequence[Drop]) -> None:
+    """Print what was quarantined line by line, and the rest by reason with an example."""
+    for drop in drops:
+        if drop.is_quarantined:
+            print_line(_told(drop))
+    by_reason: dict[tuple[str, str], list[Drop]] = {}
+    for drop in drops:
+        if not drop.is_quarantined:
+            by_reason.setdefault((drop.stage, drop.reason_code), []).append(drop)
+    if by_reason:
+        rows = (
+            (stage_name, reason, sum(d.n for d in group), f"{group[0].item_id}: {group[0].detail}", group[0].remedy)
+            for (stage_name, reason), group in sorted(by_reason.items())
+        )
+        print_line("")
+        out.print(make_table(("stage", "dropped because", "n", "for example", "what to do"), rows))
+
+
+def _run_json(row: Any) -> dict[str, Any]:
+    told = _plain(row)
+    told["config"] = json.loads(told.pop("config_json"))
+    return told
+
+
+def _plain(row: Any) -> dict[str, Any]:
+    return {key: _json_value(value) for key, value in row._asdict().items()}
+
+
+def _json_value(value: Any) -> Any:
+    """Return a value as JSON has it: times in ISO form, no NaN, anything unknown as its text."""
+    if hasattr(value, "to_json"):
+        return value.to_json()
+    if isinstance(value, dict):
+        return {str(key): _json_value(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_json_value(item) for item in value]
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, datetime):
+        return value.isoformat()
+    return value if isinstance(value, str | int | bool | None) else str(value)
+
+
+def _existing_catalogue(config: Path) -> Any:
+    workspace = _workspace(config)
+    path = _catalogue_file(workspace)
+    if not path.is_file():
+        raise CatalogueError(f"catalogue {path}: there is none yet; `trigpoint build {_shown(config)}` makes it")
+    return workspace.catalogue
 
 
 def catalogue_tables(config: Path, *, as_json: bool) -> int:
     """Print the tables of the catalogue; returns the exit code."""
-    counts = _workspace(config).catalogue.table_counts()
+    counts = _existing_catalogue(config).table_counts()
     if as_json:
         print_json(counts)
-        return GOOD
-    table = Table("table", "rows")
-    for name, n in counts.items():
-        table.add_row(name, str(n))
-    out.print(table)
+    else:
+        out.print(make_table(("table", "rows"), counts.items()))
     return GOOD
 
 
 def catalogue_sql(config: Path, query: str, *, limit: int, as_json: bool) -> int:
     """Print the rows of a query; returns the exit code."""
-    selected = _workspace(config).catalogue.select(query, limit)
+    selected = _existing_catalogue(config).select(query, limit + 1)
+    rows = selected.rows[:limit]
     if as_json:
-        print_json([dict(zip(selected.columns, (str(v) for v in row), strict=True)) for row in selected.rows])
-        return GOOD
-    table = Table(*selected.columns)
-    for row in selected.rows:
-        table.add_row(*(str(value) for value in row))
-    out.print(table)
+        print_json([dict(zip(selected.columns, (_json_value(v) for v in row), strict=True)) for row in rows])
+    else:
+        out.print(make_table(selected.columns, [tuple("null" if value is None else value for value in row) for row in rows]))
+    if len(selected.rows) > limit:
+        say(f"the first {_counted(limit, 'row')}; --limit N for more")
     return GOOD

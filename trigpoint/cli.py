@@ -11,6 +11,7 @@ import importlib.util
 import json
 import os
 import sys
+import traceback
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from types import ModuleType
@@ -55,13 +56,21 @@ class Commands(TyperGroup):
             say(f"interrupted{'; ' if hint else ''}{hint}", style="yellow")
             raise typer.Exit(INTERRUPTED) from None
         except (TrigpointError, OSError) as error:
-            if _State.is_debug or (isinstance(error, OSError) and error.errno == errno.EPIPE):
+            if isinstance(error, OSError) and error.errno == errno.EPIPE:
                 raise
-            say(f"error: {_told(error)}", style="red")
+            _tell(error, _told(error))
             raise typer.Exit(CANNOT_RUN) from None
 
 
 _RESUMABLE = ("build", "stage", "retry")
+
+
+def _tell(error: Exception, text: str) -> None:
+    """Say what went wrong; with `--debug` where, too."""
+    if _State.is_debug:
+        traceback.print_exception(error)
+    else:
+        say(f"error: {text}", style="red")
 
 
 def _told(error: Exception) -> str:
@@ -87,7 +96,6 @@ app.add_typer(taxonomy_app, name="taxonomy", rich_help_panel="Setting up")
 app.add_typer(catalogue_app, name="catalogue", rich_help_panel="Building (needs the checkout)")
 
 
-
 def _console(is_stderr: bool) -> Console:
     stream = sys.stderr if is_stderr else sys.stdout
     return Console(stderr=is_stderr, width=None if stream.isatty() or "COLUMNS" in os.environ else PIPED_WIDTH)
@@ -110,9 +118,7 @@ def _print_version(is_asked: bool) -> None:
 @app.callback()
 def _root(
     debug: Annotated[bool, typer.Option("--debug", help="Show tracebacks; may stand anywhere.")] = False,
-    version: Annotated[
-        bool, typer.Option("--version", help="Print the version and exit.", is_eager=True, callback=_print_version)
-    ] = False,
+    version: Annotated[bool, typer.Option("--version", help="Print the version and exit.", is_eager=True, callback=_print_version)] = False,
 ) -> None:
     """Take the options of all commands; `Commands` reads `--debug`."""
 
@@ -296,7 +302,9 @@ def score(
     markdown_file: Annotated[str | None, typer.Option("--markdown", help="Write the report as Markdown; - for standard output.")] = None,
     protocol: Annotated[str | None, typer.Option(help="Split protocol, such as scene-disjoint.")] = None,
     split: Annotated[str | None, typer.Option(help="Split of the protocol: train, val or test.")] = None,
-    kind: Annotated[str | None, typer.Option(help="Only queries of this kind: answerable, category_absent or relation_unsatisfied.")] = None,
+    kind: Annotated[
+        str | None, typer.Option(help="Only queries of this kind: answerable, category_absent or relation_unsatisfied.")
+    ] = None,
 ) -> None:
     """Score predictions against a release. Default: all queries."""
     from trigpoint.release.reader import Release
@@ -322,7 +330,9 @@ def _write_text(target: str | None, text: str) -> None:
 
 
 @app.command("predict-truth", rich_help_panel="Releases")
-def predict_truth(release: ReleaseArgument, output: Annotated[Path, typer.Argument(help="JSONL file to write.", show_default=False)]) -> None:
+def predict_truth(
+    release: ReleaseArgument, output: Annotated[Path, typer.Argument(help="JSONL file to write.", show_default=False)]
+) -> None:
     """Write the submission that gives every answer exactly; it scores 1 in every metric."""
     from trigpoint.release.reader import Release
     from trigpoint.scoring.baselines import predict_truth as write
@@ -331,7 +341,9 @@ def predict_truth(release: ReleaseArgument, output: Annotated[Path, typer.Argume
 
 
 @app.command("predict-silence", rich_help_panel="Releases")
-def predict_silence(release: ReleaseArgument, output: Annotated[Path, typer.Argument(help="JSONL file to write.", show_default=False)]) -> None:
+def predict_silence(
+    release: ReleaseArgument, output: Annotated[Path, typer.Argument(help="JSONL file to write.", show_default=False)]
+) -> None:
     """Write the submission that never answers; it scores what silence earns."""
     from trigpoint.release.reader import Release
     from trigpoint.scoring.baselines import predict_silence as write
@@ -342,7 +354,9 @@ def predict_silence(release: ReleaseArgument, output: Annotated[Path, typer.Argu
 @app.command(rich_help_panel="Releases")
 def show(
     release: ReleaseArgument,
-    item: Annotated[str | None, typer.Argument(help="A scene id or query id; without one the release is described.", show_default=False)] = None,
+    item: Annotated[
+        str | None, typer.Argument(help="A scene id or query id; without one the release is described.", show_default=False)
+    ] = None,
     output: Annotated[Path | None, typer.Option("--output", "-o", help="PNG to write; default <item>.png here.")] = None,
     as_json: JsonFlag = False,
 ) -> None:
@@ -413,7 +427,13 @@ def _describe(release: Any, as_json: bool) -> None:
         make_table(
             ("scene", "source", "size", "true pixel (m)", "queries"),
             (
-                (row["scene_id"], row["source"], f"{row['width']} × {row['height']}", f"{row['gsd_m']:.4f}", n_queries.get(row["scene_id"], 0))
+                (
+                    row["scene_id"],
+                    row["source"],
+                    f"{row['width']} × {row['height']}",
+                    f"{row['gsd_m']:.4f}",
+                    n_queries.get(row["scene_id"], 0),
+                )
                 for row in release.scenes.select(["scene_id", "source", "width", "height", "gsd_m"]).to_pylist()
             ),
         )
@@ -446,7 +466,8 @@ def config_check(config: ConfigArgument, as_json: JsonFlag = False) -> None:
     except (ConfigError, TaxonomyError) as error:
         if not as_json:
             raise
-        problems = [line.strip() for line in str(error).splitlines()]
+        lines = [line.strip() for line in str(error).splitlines()]
+        problems = lines[1:] or lines
     if as_json:
         digest = None if loaded is None else loaded.sha256()
         print_json({"config": str(config), "good": not problems, "problems": problems, "config_sha256": digest})
@@ -472,11 +493,15 @@ def taxonomy_check(path: Annotated[Path, typer.Argument(help="Taxonomy file (YAM
     from trigpoint.categories import load_taxonomy
 
     taxonomy = load_taxonomy(path)
-    print_line(f"{path}: good ({taxonomy.name} version {taxonomy.version}, {len(taxonomy.axes)} axes, {len(taxonomy.categories)} categories)")
+    print_line(
+        f"{path}: good ({taxonomy.name} version {taxonomy.version}, {len(taxonomy.axes)} axes, {len(taxonomy.categories)} categories)"
+    )
 
 
 @taxonomy_app.command("show")
-def taxonomy_show(path: Annotated[Path, typer.Argument(help="Taxonomy file (YAML).", show_default=False)], as_json: JsonFlag = False) -> None:
+def taxonomy_show(
+    path: Annotated[Path, typer.Argument(help="Taxonomy file (YAML).", show_default=False)], as_json: JsonFlag = False
+) -> None:
     """List the categories of a taxonomy."""
     from trigpoint.categories import load_taxonomy
 
@@ -539,8 +564,6 @@ def main() -> None:
     try:
         app()
     except Exception as error:
-        if _State.is_debug:
-            raise
-        say(f"error: {type(error).__name__}: {error}", style="red")
-        say("This is a fault in trigpoint; run again with --debug and report the traceback.", style="red")
+        hint = "this is a fault in trigpoint; run again with --debug and report the traceback"
+        _tell(error, f"{type(error).__name__}: {error}\n{hint}")
         sys.exit(CANNOT_RUN)
