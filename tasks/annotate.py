@@ -10,8 +10,8 @@ import pyarrow as pa
 from storage.rasters import write_label_tif, write_plane_tif
 from storage.vectors import FeatureTable, read_features
 from tasks.collect import feature_id, set_aside_drop, source_config
-from tasks.engine import Done, Item, Made
 from tasks.scenes import collected_scenes, open_scene, scene_payload
+from tasks.steps import Done, Item, Made
 from tasks.workspace import Workspace
 from trigpoint.config import AnnotationConfig, VectorConfig
 from trigpoint.errors import TaxonomyError

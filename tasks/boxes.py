@@ -8,8 +8,9 @@ import shapely
 from numpy.typing import NDArray
 
 from storage.rasters import read_label_tif, read_plane_tif
-from tasks.engine import Done, Item, Made, item_table
 from tasks.scenes import collected_scenes, open_scene, results_by_item, scene_payload
+from tasks.steps import Done, Item, Made
+from tasks.tables import item_table
 from tasks.workspace import Workspace
 from trigpoint.boxes.measure import measure_instances
 from trigpoint.records.stage import ItemResult

@@ -3,9 +3,11 @@
 import json
 from typing import Any, NamedTuple
 
-from tasks.engine import Build, Done, PlannedStep, finish_build, item_table, plan_step, run_step
+from tasks.engine import Build, PlannedStep, finish_build, plan_step, run_step
 from tasks.publish import rejected_folder
 from tasks.stages import STAGES, STEPS, steps_of
+from tasks.steps import Done
+from tasks.tables import item_table
 from tasks.workspace import Workspace
 from trigpoint.errors import InputError, TrigpointError
 from trigpoint.records.stage import Drop, StageName, StageSummary

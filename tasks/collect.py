@@ -12,7 +12,7 @@ from shapely.geometry.base import BaseGeometry
 from storage.osm import read_osm
 from storage.rasters import RasterSource, open_source, read_window, write_scene_tif
 from storage.vectors import SetAside, read_features
-from tasks.engine import Done, Item, Made
+from tasks.steps import Done, Item, Made
 from tasks.workspace import Workspace
 from trigpoint.config import SourceConfig, VectorConfig
 from trigpoint.errors import InputError, RasterError

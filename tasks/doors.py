@@ -12,8 +12,9 @@ from prefect.client.schemas.objects import State, TaskRun
 from prefect.tasks import Task
 
 from tasks.builds import BuildReport
-from tasks.engine import Item, Progress, Silent, Step, work_chunk
+from tasks.engine import Progress, Silent, work_chunk
 from tasks.stages import STEPS
+from tasks.steps import Item, Step
 from tasks.workspace import Workspace
 from trigpoint.errors import ModelError
 from trigpoint.records.stage import ItemResult, StageSummary
@@ -31,7 +32,14 @@ def may_retry(_task: "Task[Any, Any]", _run: TaskRun, state: "State[Any]") -> bo
     return isinstance(state.result(raise_on_failure=False), ModelError | OSError)
 
 
-@task(name="chunk", task_run_name="{step_name} {position}", cache_policy=NO_CACHE, retries=2, retry_delay_seconds=5, retry_condition_fn=may_retry)
+@task(
+    name="chunk",
+    task_run_name="{step_name} {position}",
+    cache_policy=NO_CACHE,
+    retries=2,
+    retry_delay_seconds=5,
+    retry_condition_fn=may_retry,
+)
 def process_chunk(
     config_path: str, overrides: dict[str, Any], step_name: str, position: int, items: list[dict[str, Any]]
 ) -> list[dict[str, Any]]:
@@ -40,9 +48,7 @@ def process_chunk(
     return [result.to_json() for result in results]
 
 
-def run_chunks_as_tasks(
-    workspace: Workspace, step: Step, chunks: list[list[Item]], record: Callable[[list[ItemResult]], None]
-) -> None:
+def run_chunks_as_tasks(workspace: Workspace, step: Step, chunks: list[list[Item]], record: Callable[[list[ItemResult]], None]) -> None:
     """Submit chunks to the flow's task runner; the flow's own process records each as it comes, in order."""
     named = process_chunk.with_options(name=step.name)
     arguments = [
@@ -84,7 +90,11 @@ class PrefectProgress:
     def end(self, summary: StageSummary) -> None:
         """Log the counts of a step."""
         self._log.info(
-            "%s: %d items, %d reused, %d quarantined, %.1f s", summary.notes[0], summary.n_items, summary.n_reused, summary.n_quarantined,
+            "%s: %d items, %d reused, %d quarantined, %.1f s",
+            summary.notes[0],
+            summary.n_items,
+            summary.n_reused,
+            summary.n_quarantined,
             summary.seconds,
         )
         self._also.end(summary)

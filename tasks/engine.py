@@ -5,14 +5,12 @@ the step's part of the configuration and the step's code; a key that the catalog
 other items are worked on by a runner: plainly here, or as Prefect task runs (`tasks.doors`).
 """
 
-import importlib
 import time
 import traceback
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from concurrent.futures import BrokenExecutor, ProcessPoolExecutor
 from dataclasses import dataclass, field
-from functools import lru_cache
 from multiprocessing import get_context
 from pathlib import Path
 from threading import RLock
@@ -20,76 +18,16 @@ from typing import Any, NamedTuple, Protocol
 from uuid import uuid4
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from storage.artefacts import ArtefactStore
 from storage.digests import code_digest
+from tasks.stages import STEPS
+from tasks.steps import Done, Item, Made, Step
+from tasks.tables import stacked_table, table_digest
 from tasks.workspace import Workspace, open_workspace
 from trigpoint.errors import ConfigError, TrigpointError
-from trigpoint.identity import digest_bytes, digest_json
-from trigpoint.records.base import Record
-from trigpoint.records.stage import ArtefactRef, Drop, ItemResult, StageName, StageSummary
+from trigpoint.identity import digest_json
+from trigpoint.records.stage import ArtefactRef, Drop, ItemResult, StageSummary
 from trigpoint.versions import library_versions
-
-
-class Item(Record):
-    """One piece of work of a step.
-
-    Attributes:
-        item_id: A scene id, a source name, or `all`.
-        inputs: Digests of everything it is made from.
-        payload: What `make` needs, as JSON: ids and artefact references, no pixels.
-        key: Its key, set once when it is planned: code may be edited while a build runs.
-    """
-
-    item_id: str
-    inputs: tuple[str, ...]
-    payload: dict[str, Any] = {}
-    key: str = ""
-
-
-class Made(NamedTuple):
-    """What `make` returns: tables (to be sharded), files already in the store, drops and counts."""
-
-    tables: dict[str, pa.Table]
-    files: dict[str, ArtefactRef] = {}
-    drops: Sequence[Drop] = ()
-    n_in: int = 0
-    n_out: int = 0
-
-
-Done = dict[str, list[ItemResult]]
-"""Step name → results of earlier steps, in order of item id."""
-
-
-@dataclass(frozen=True)
-class Step:
-    """One step of a stage.
-
-    Attributes:
-        name: Unique over all stages. stage: The stage it belongs to.
-        module: Module whose code enters the key.
-        plan: Items from earlier results.
-        make: Work on one item, in any process.
-        settings: The part of the configuration that matters.
-        data_files: Files whose content enters the key (taxonomy, prompts).
-        libraries: Distributions whose version enters the key.
-        catalogue_tables: Tables of the result that are copied into the catalogue.
-        is_parallel: Whether items may run in worker processes.
-        why_stale: Says why a known result must be made again although its artefacts are whole, or None.
-    """
-
-    name: str
-    stage: StageName
-    module: str
-    plan: Callable[[Workspace, Done], list[Item]]
-    make: Callable[[Workspace, Item], Made]
-    settings: Callable[[Workspace], Any]
-    data_files: Callable[[Workspace], list[Path]] = lambda _: []
-    libraries: tuple[str, ...] = ("numpy", "pyarrow")
-    catalogue_tables: tuple[str, ...] = ()
-    is_parallel: bool = True
-    why_stale: Callable[[Workspace, ItemResult], str | None] = lambda _workspace, _result: None
 
 
 class Progress(Protocol):
@@ -273,23 +211,15 @@ class _Outcome(NamedTuple):
     is_ours: bool
 
 
-def step_by_name(name: str) -> Step:
-    """Return a step of `tasks.stages`.
-
-    Loaded by name: a static import would make every stage's code part of every other stage's key.
-    """
-    return importlib.import_module("tasks.stages").STEPS[name]
-
-
 def work_item(config_path: str, overrides: dict[str, Any], step_name: str, item: Item) -> _Outcome:
     """Work on one item in a worker process; an error becomes part of the outcome, so that the build goes on."""
-    return work_here(open_workspace(config_path, overrides), step_name, item)
+    return work_here(open_workspace(config_path, overrides), STEPS[step_name], item)
 
 
-def work_here(workspace: Workspace, step_name: str, item: Item) -> _Outcome:
+def work_here(workspace: Workspace, step: Step, item: Item) -> _Outcome:
     """Work on one item in this process; see `work_item`."""
     try:
-        made = step_by_name(step_name).make(workspace, item)
+        made = step.make(workspace, item)
     except ConfigError:
         raise
     except TrigpointError as error:
@@ -334,7 +264,7 @@ def close_pool() -> None:
 def _outcomes(workspace: Workspace, step: Step, items: list[Item]) -> list[_Outcome]:
     workers = workspace.config.run.workers
     if workers == 1 or not step.is_parallel or len(items) == 1:
-        return [work_here(workspace, step.name, item) for item in items]
+        return [work_here(workspace, step, item) for item in items]
     arguments = (str(workspace.config_path), workspace.overrides, step.name)
     futures = [_POOL.get(workers).submit(work_item, *arguments, item) for item in items]
     outcomes: list[_Outcome] = []
@@ -414,46 +344,3 @@ def run_chunks(workspace: Workspace, step: Step, chunks: list[list[Item]], recor
     """Work on chunks one after the other in this process (its workers share each chunk)."""
     for items in chunks:
         record(work_chunk(workspace, step, items))
-
-
-# tables of results
-
-
-def table_digest(table: pa.Table) -> str:
-    """Digest of a table's content, independent of how it is chunked."""
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, table.schema) as writer:
-        writer.write_table(table.combine_chunks())
-    return digest_bytes(sink.getvalue().to_pybytes())
-
-
-@lru_cache(maxsize=8)
-def _shard(store: ArtefactStore, ref: ArtefactRef) -> pa.Table:
-    return store.get_table(ref)
-
-
-def item_table(workspace: Workspace, result: ItemResult, name: str) -> pa.Table:
-    """Return one item's rows of a table."""
-    shard = _shard(workspace.store, result.tables[name])  # pyright: ignore[reportArgumentType]  a frozen record is hashable
-    return _rows_of(shard, result.item_id).combine_chunks()
-
-
-def _rows_of(shard: pa.Table, item_id: str) -> pa.Table:
-    return shard.filter(pc.field("item_id") == item_id).drop_columns(["item_id"])
-
-
-def stacked_table(store: ArtefactStore, results: Sequence[ItemResult], name: str) -> pa.Table | None:
-    """Stack the rows of all results, in their order, with the key of each in `item_key`; None when none has the table."""
-    parts: list[pa.Table] = []
-    for result in results:
-        if name in result.tables:
-            shard = _shard(store, result.tables[name])  # pyright: ignore[reportArgumentType]  a frozen record is hashable
-            rows = _rows_of(shard, result.item_id)
-            parts.append(rows.append_column("item_key", pa.array([result.item_key] * rows.num_rows, pa.string())))
-    return pa.concat_tables(parts) if parts else None
-
-
-def all_rows(workspace: Workspace, results: Sequence[ItemResult], name: str) -> pa.Table | None:
-    """Stack the rows of all results without their keys."""
-    stacked = stacked_table(workspace.store, results, name)
-    return stacked.drop_columns(["item_key"]).combine_chunks() if stacked is not None else None

@@ -7,8 +7,9 @@ import pyarrow as pa
 import shapely
 
 from tasks.boxes import read_masks
-from tasks.engine import Done, Item, Made, item_table
 from tasks.scenes import collected_scenes, open_scene, results_by_item, scene_payload
+from tasks.steps import Done, Item, Made
+from tasks.tables import item_table
 from tasks.workspace import Workspace
 from trigpoint.boxes.measure import plane_mask
 from trigpoint.errors import InputError

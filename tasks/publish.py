@@ -7,8 +7,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from tasks.engine import Done, Item, Made, all_rows, item_table
 from tasks.scenes import collected_scenes, results_by_item
+from tasks.steps import Done, Item, Made
+from tasks.tables import all_rows, item_table
 from tasks.workspace import Workspace
 from trigpoint.audit import audit_release
 from trigpoint.errors import ArtefactError, InputError
@@ -16,7 +17,8 @@ from trigpoint.identity import digest_bytes, digest_file, digest_json
 from trigpoint.records.scene import Scene
 from trigpoint.records.stage import ArtefactRef, Drop, ItemResult
 from trigpoint.records.tables import INSTANCE_SCHEMA, SCENE_SCHEMA
-from trigpoint.release.writer import ReleaseContent, write_json, write_release
+from trigpoint.release.content import ReleaseContent, write_json
+from trigpoint.release.writer import write_release
 from trigpoint.scene_graph.graph import EDGE_SCHEMA
 
 

@@ -8,9 +8,10 @@ import numpy as np
 import pyarrow as pa
 import shapely
 
-from tasks.engine import Done, Item, Made, all_rows, item_table, table_digest
 from tasks.graph import load_graph
 from tasks.scenes import collected_scenes, open_scene, results_by_item, scene_payload
+from tasks.steps import Done, Item, Made
+from tasks.tables import all_rows, item_table, table_digest
 from tasks.workspace import Workspace
 from trigpoint.geometry.frames import SceneFrame, azimuth_deg
 from trigpoint.language.sentences import sentence

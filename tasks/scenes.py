@@ -6,7 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from storage.rasters import read_scene_tif
-from tasks.engine import Done, item_table
+from tasks.steps import Done
+from tasks.tables import item_table
 from tasks.workspace import Workspace
 from trigpoint.geometry.frames import SceneFrame
 from trigpoint.records.scene import Scene

@@ -3,8 +3,8 @@
 from pathlib import Path
 from typing import Any
 
+from trigpoint.release.content import write_json
 from trigpoint.release.reader import Release
-from trigpoint.release.writer import write_json
 from trigpoint.scoring.predictions import read_predictions
 from trigpoint.scoring.report import score_release
 

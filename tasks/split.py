@@ -6,8 +6,9 @@ from collections import Counter
 import pyarrow as pa
 import shapely
 
-from tasks.engine import Done, Item, Made, all_rows, item_table
 from tasks.scenes import collected_scenes, results_by_item
+from tasks.steps import Done, Item, Made
+from tasks.tables import all_rows, item_table
 from tasks.workspace import Workspace
 from trigpoint.identity import digest_json
 from trigpoint.records.scene import Window

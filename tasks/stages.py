@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from tasks import annotate, boxes, collect, graph, publish, query, split
-from tasks.engine import Step
+from tasks.steps import Step
 from tasks.workspace import Workspace
 from trigpoint.records.stage import StageName
 

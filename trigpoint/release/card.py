@@ -3,17 +3,15 @@
 from collections import Counter
 from importlib.resources import files
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import jinja2
 import numpy as np
 from PIL import Image
 
+from trigpoint.release.content import ReleaseContent
 from trigpoint.release.reader import Release
 from trigpoint.release.show import contact_sheet, draw_query, draw_scene
-
-if TYPE_CHECKING:
-    from trigpoint.release.writer import ReleaseContent
 
 PICTURE_COLOURS = 256
 """Colours of the card's picture: a quarter of the bytes, and no one can tell."""
@@ -22,7 +20,7 @@ PICTURED_SCENES = 3
 """Scenes on the card's picture, those with the most instances; a query is drawn beside each."""
 
 
-def write_card(folder: Path, content: "ReleaseContent") -> None:
+def write_card(folder: Path, content: ReleaseContent) -> None:
     """Write README.md and sample.png from the files that are in the folder (its manifest must be there)."""
     release = Release.open(folder)
     template = jinja2.Environment(

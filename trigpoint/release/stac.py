@@ -2,15 +2,14 @@
 
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import shapely
 
-if TYPE_CHECKING:
-    from trigpoint.release.writer import ReleaseContent
+from trigpoint.release.content import ReleaseContent, write_json
 
 
-def write_stac(folder: Path, content: "ReleaseContent") -> None:
+def write_stac(folder: Path, content: ReleaseContent) -> None:
     """Write stac/catalog.json and one item per scene with relative links.
 
     A scene without a date of acquisition has `datetime` null, with the start and end that the STAC specification then asks for
@@ -62,8 +61,6 @@ def _period(acquired: str | None) -> tuple[datetime, datetime]:
 
 def _save(catalog: Any, folder: Path) -> None:
     """Write the catalogue flat: catalog.json and <scene_id>.json side by side, links relative."""
-    from trigpoint.release.writer import write_json
-
     items = sorted(catalog.get_items(), key=lambda item: item.id)
     document = catalog.to_dict(include_self_link=False)
     document["links"] = [{"rel": "root", "href": "./catalog.json", "type": "application/json"}]

@@ -7,9 +7,8 @@ import json
 import platform
 import shutil
 from collections import Counter
-from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -18,10 +17,11 @@ import shapely
 
 import trigpoint
 from trigpoint.boxes.conventions import dota_line
-from trigpoint.categories import Taxonomy
 from trigpoint.identity import digest_file
 from trigpoint.records.stage import Drop
-from trigpoint.rules import Rules
+from trigpoint.release.card import write_card
+from trigpoint.release.content import ReleaseContent, write_json, write_json_lines
+from trigpoint.release.stac import write_stac
 from trigpoint.versions import library_versions
 
 FORMAT_VERSION = 1
@@ -31,58 +31,6 @@ UNLISTED = ("manifest.json", "audit.json")
 """The two files that the manifest's list does not name."""
 
 SPLIT_NAMES = ("train", "val", "test")
-
-
-class ReleaseContent(NamedTuple):
-    """Everything that goes into a release.
-
-    Attributes:
-        identity: name, version, title, description.
-        config_sha256: Digest of the configuration.
-        rules: The measuring rules.
-        scenes: Table by `SCENE_SCHEMA`. instances: `INSTANCE_SCHEMA`. relations: `EDGE_SCHEMA`.
-        queries: Dicts with the keys of queries.jsonl.
-        splits: Protocol → split document.
-        rasters: Path in the release (`scenes/<id>.tif`) → file to copy.
-        taxonomy: The taxonomy, and its file.
-        prompts: Prompt files used.
-        licences: Rows of the manifest.
-        review: policy, note.
-        unknown_is_other: Axis → reason.
-        drops: Everything that was dropped on the way.
-        notes: Further lines for the card (shortfalls).
-    """
-
-    identity: dict[str, str]
-    config_sha256: str
-    rules: Rules
-    scenes: pa.Table
-    instances: pa.Table
-    relations: pa.Table
-    queries: list[dict[str, Any]]
-    splits: dict[str, dict[str, Any]]
-    rasters: dict[str, Path]
-    taxonomy: Taxonomy
-    taxonomy_file: Path
-    prompts: list[Path]
-    licences: list[dict[str, str | None]]
-    review: dict[str, str]
-    unknown_is_other: dict[str, str]
-    drops: list[Drop]
-    notes: list[str]
-
-
-def write_json(path: Path, value: Any) -> None:
-    """Write JSON with sorted keys, two spaces, and a final newline."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps(value, indent=2, sort_keys=True, ensure_ascii=False, allow_nan=False) + "\n", encoding="utf-8")
-
-
-def write_json_lines(path: Path, rows: Iterable[Mapping[str, Any]]) -> None:
-    """Write one JSON object with sorted keys per line."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("w", encoding="utf-8", newline="\n") as file:
-        file.writelines(json.dumps(row, sort_keys=True, ensure_ascii=False, allow_nan=False) + "\n" for row in rows)
 
 
 def write_geoparquet(path: Path, table: pa.Table, geometry_types: list[str]) -> None:
@@ -124,13 +72,8 @@ def write_release(folder: Path, content: ReleaseContent) -> dict[str, Any]:
     for prompt in content.prompts:
         (folder / "prompts").mkdir(exist_ok=True)
         shutil.copyfile(prompt, folder / "prompts" / prompt.name)
-    from trigpoint.release.stac import write_stac
-
     write_stac(folder, content)
     write_manifest(folder, content)
-
-    from trigpoint.release.card import write_card
-
     write_card(folder, content)
     return write_manifest(folder, content)
 

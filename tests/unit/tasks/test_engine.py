@@ -10,10 +10,12 @@ import pytest
 import yaml
 
 from storage.digests import list_code
-from tasks import engine
+from tasks import engine, tables
 from tasks.builds import forget_quarantined
-from tasks.engine import Build, Done, Item, Made, Step, all_rows, item_table, plan_step, run_step, start_build
+from tasks.engine import Build, plan_step, run_step, start_build
 from tasks.stages import STAGES, STEPS
+from tasks.steps import Done, Item, Made, Step
+from tasks.tables import all_rows, item_table
 from tasks.workspace import Workspace
 from trigpoint.errors import ConfigError, InputError
 
@@ -60,7 +62,6 @@ def toy(monkeypatch: pytest.MonkeyPatch) -> Callable[..., tuple[Step, list[str]]
             return make(workspace, item)
 
         step = Step(name="toy", stage="collect", module="trigpoint.identity", plan=plan, make=counted, settings=lambda _: settings)
-        monkeypatch.setattr(engine, "step_by_name", lambda _: step)
         return step, called
 
     return make_step
@@ -103,7 +104,7 @@ def test_missing_or_damaged_artefacts_are_noticed_and_made_again(workspace: Work
     first = run(workspace, step)
     shard = first.done["toy"][2].tables["poi"]
     damage(workspace.store.local_path(shard))
-    engine._shard.cache_clear()
+    tables._shard.cache_clear()
 
     planned = plan_step(workspace, step, {})
     second = run(workspace, step)

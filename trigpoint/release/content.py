@@ -1,0 +1,64 @@
+"""What goes into a release, and how its text files are written. Not here: the folder's files themselves (`trigpoint.release.writer`)."""
+
+import json
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+
+from trigpoint.categories import Taxonomy
+from trigpoint.records.stage import Drop
+from trigpoint.rules import Rules
+
+
+class ReleaseContent(NamedTuple):
+    """Everything that goes into a release.
+
+    Attributes:
+        identity: name, version, title, description.
+        config_sha256: Digest of the configuration.
+        rules: The measuring rules.
+        scenes: Table by `SCENE_SCHEMA`. instances: `INSTANCE_SCHEMA`. relations: `EDGE_SCHEMA`.
+        queries: Dicts with the keys of queries.jsonl.
+        splits: Protocol → split document.
+        rasters: Path in the release (`scenes/<id>.tif`) → file to copy.
+        taxonomy: The taxonomy, and its file.
+        prompts: Prompt files used.
+        licences: Rows of the manifest.
+        review: policy, note.
+        unknown_is_other: Axis → reason.
+        drops: Everything that was dropped on the way.
+        notes: Further lines for the card (shortfalls).
+    """
+
+    identity: dict[str, str]
+    config_sha256: str
+    rules: Rules
+    scenes: pa.Table
+    instances: pa.Table
+    relations: pa.Table
+    queries: list[dict[str, Any]]
+    splits: dict[str, dict[str, Any]]
+    rasters: dict[str, Path]
+    taxonomy: Taxonomy
+    taxonomy_file: Path
+    prompts: list[Path]
+    licences: list[dict[str, str | None]]
+    review: dict[str, str]
+    unknown_is_other: dict[str, str]
+    drops: list[Drop]
+    notes: list[str]
+
+
+def write_json(path: Path, value: Any) -> None:
+    """Write JSON with sorted keys, two spaces, and a final newline."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(value, indent=2, sort_keys=True, ensure_ascii=False, allow_nan=False) + "\n", encoding="utf-8")
+
+
+def write_json_lines(path: Path, rows: Iterable[Mapping[str, Any]]) -> None:
+    """Write one JSON object with sorted keys per line."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("w", encoding="utf-8", newline="\n") as file:
+        file.writelines(json.dumps(row, sort_keys=True, ensure_ascii=False, allow_nan=False) + "\n" for row in rows)
