@@ -86,7 +86,7 @@ def make(workspace: Workspace, item: Item) -> Made:
                 files[scene.scene_id] = ref
     scenes.sort(key=lambda scene: scene.scene_id)
     tables = {
-        "poi": pa.Table.from_pylist([_poi_row(poi) for poi in pois], schema=POI_SCHEMA),
+        "poi": pa.Table.from_pylist([poi_row(poi) for poi in pois], schema=POI_SCHEMA),
         "scene": pa.Table.from_pylist([scene_row(scene) for scene in scenes], schema=SCENE_SCHEMA),
         "scene_record": pa.table({"record": pa.array([scene.model_dump_json() for scene in scenes], pa.string())}),
     }
@@ -274,7 +274,8 @@ def _drop(source: str, item_id: str, reason_code: str, detail: str, remedy: str,
     )
 
 
-def _poi_row(poi: Poi) -> dict[str, Any]:
+def poi_row(poi: Poi) -> dict[str, Any]:
+    """Return a POI as a row of `POI_SCHEMA`."""
     row = poi.to_json()
     row["tags"] = json.dumps(poi.tags, sort_keys=True, ensure_ascii=False)
     return row
