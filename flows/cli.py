@@ -5,12 +5,18 @@ Planning and looking start no server and import no Prefect; only a build with so
 
 import json
 import math
+import multiprocessing
 import os
+import signal
+import sys
+import threading
 import time
 import tomllib
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager, nullcontext
 from datetime import UTC, datetime
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -33,9 +39,9 @@ from tasks.engine import Step, close_pool, start_build
 from tasks.publish import rejected_folder
 from tasks.stages import STAGES, STEPS
 from tasks.workspace import Workspace
-from trigpoint.cli import FINDINGS, GOOD, err, make_table, nearest, out, print_json, print_line, say
+from trigpoint.cli import FINDINGS, GOOD, INTERRUPTED, KEPT, err, make_table, nearest, out, print_json, print_line, say
 from trigpoint.errors import CatalogueError, InputError
-from trigpoint.records.stage import Drop, StageSummary
+from trigpoint.records.stage import Drop, StageName, StageSummary
 
 
 class Bars:
@@ -128,14 +134,14 @@ def _build_plainly(workspace: Workspace) -> BuildReport:
 
 
 def _build_with_prefect(workspace: Workspace, config: Path, workers: int | None, output: Path | None) -> BuildReport:
-    _prepare_prefect(workspace)
+    is_temporary = _prepare_prefect(workspace)
     from prefect.exceptions import FailedRun
 
     from flows.build_release import build_release
     from tasks.doors import watch_with
 
     began_at = datetime.now(UTC)
-    with Bars() as bars:
+    with Bars() as bars, _ended_at_once_by_ctrl_c() if is_temporary else nullcontext():
         watch_with(bars)
         try:
             ended = build_release(str(config), workers, None if output is None else str(output))
@@ -147,16 +153,46 @@ def _build_with_prefect(workspace: Workspace, config: Path, workers: int | None,
     return _report_of(workspace, str(ended["run_id"]))
 
 
-def _prepare_prefect(workspace: Workspace) -> None:
-    """Point Prefect at the configured server, else at a temporary one of this build, and say so."""
+@contextmanager
+def _ended_at_once_by_ctrl_c() -> Generator[None]:
+    """End the process at the first Ctrl-C: it ends the temporary server too, and Prefect would wait a minute for its answers.
+
+    Every result is recorded whole or not at all, so that nothing is left half done.
+    """
+
+    def end(_number: int, _frame: Any) -> None:
+        say(f"interrupted; {KEPT}", style="yellow")
+        for child in multiprocessing.active_children():
+            child.terminate()
+        server = sys.modules.get("prefect.server.api.server")
+        if server is not None:
+            for instance in list(server.SubprocessASGIServer._instances.values()):
+                if instance.server_process is not None:
+                    instance.server_process.terminate()
+        sys.stdout.flush()
+        os._exit(INTERRUPTED)
+
+    if threading.current_thread() is not threading.main_thread() or signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+        yield
+        return
+    before = signal.signal(signal.SIGINT, end)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def _prepare_prefect(workspace: Workspace) -> bool:
+    """Point Prefect at the configured server, else at a temporary one of this build, and say so; returns whether it is temporary."""
     os.environ.setdefault("PREFECT_SERVER_ANALYTICS_ENABLED", "false")
     os.environ.setdefault("DO_NOT_TRACK", "1")
     os.environ.setdefault("PREFECT_LOGGING_LEVEL", "CRITICAL")  # what failed is said once, by the command itself
     if configured_server() is not None:
-        return
+        return False
     os.environ.setdefault("PREFECT_HOME", str(workspace.work / "prefect"))
     os.environ.setdefault("PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS", "90")
     say("no Prefect server is configured (PREFECT_API_URL): starting a temporary one, 5 to 15 s", style="dim")
+    return True
 
 
 def configured_server() -> str | None:
@@ -200,7 +236,7 @@ def _findings_in(release: Path) -> list[dict[str, Any]]:
 def _nothing_to_do(workspace: Workspace, rows: list[PlanRow], as_json: bool, began: float) -> int:
     quarantined = sum(row.n_quarantined for row in rows)
     folder, is_rejected, manifest_sha256 = _newest_release(workspace)
-    allowed = all(row.n_quarantined <= workspace.config.quarantine.allowed_share * row.n_items for row in rows)
+    allowed = _is_within_quarantine(workspace, rows)
     findings = _findings_in(folder) if is_rejected else []
     if as_json:
         report = BuildReport(
@@ -210,12 +246,19 @@ def _nothing_to_do(workspace: Workspace, rows: list[PlanRow], as_json: bool, beg
     else:
         print_line(f"nothing to do: {_shown(folder)} is up to date ({time.monotonic() - began:.1f} s)")
         if quarantined:
-            print_line(
-                f"{_counted(quarantined, 'item')} quarantined; `trigpoint retry {_shown(workspace.config_path)}` takes up such items"
-            )
+            print_line(_told_quarantined(workspace, quarantined, is_allowed=allowed))
         if is_rejected:
             print_line(f"the audit has {_counted(len(findings), 'finding')}; see `trigpoint audit {_shown(folder)}`")
     return GOOD if allowed and not is_rejected else FINDINGS
+
+
+def _is_within_quarantine(workspace: Workspace, rows: list[PlanRow]) -> bool:
+    return all(row.n_quarantined <= workspace.config.quarantine.allowed_share * row.n_items for row in rows)
+
+
+def _told_quarantined(workspace: Workspace, n: int, *, is_allowed: bool) -> str:
+    more = "" if is_allowed else f", more than quarantine.allowed_share {workspace.config.quarantine.allowed_share:g}"
+    return f"{_counted(n, 'item')} quarantined{more}; mend, then `trigpoint retry {_shown(workspace.config_path)}`"
 
 
 def _newest_release(workspace: Workspace) -> tuple[Path, bool, str | None]:
@@ -316,7 +359,7 @@ def plan(config: Path, *, as_json: bool) -> int:
     print_line(_conclusion(workspace, rows))
     quarantined = sum(row.n_quarantined for row in rows)
     if quarantined:
-        print_line(f"{_counted(quarantined, 'item')} quarantined; `trigpoint retry {_shown(config)}` takes up such items")
+        print_line(_told_quarantined(workspace, quarantined, is_allowed=_is_within_quarantine(workspace, rows)))
     return GOOD
 
 
@@ -354,7 +397,8 @@ def check(config: Path) -> None:
 
 def stage(name: str, config: Path, *, force: bool, workers: int | None, as_json: bool) -> int:
     """Run one stage plainly; returns the exit code."""
-    stage_name = next((known for known in STAGES if known == name), None)
+    stages: dict[str, StageName] = {known: known for known in STAGES}
+    stage_name = stages.get(name)
     if stage_name is None:
         raise InputError(f"stage {name!r} is not one of {', '.join(STAGES)}{_meant(name, config)}")
     began = time.monotonic()
@@ -479,6 +523,8 @@ def _json_value(value: Any) -> Any:
         return [_json_value(item) for item in value]
     if isinstance(value, float):
         return value if math.isfinite(value) else None
+    if isinstance(value, Decimal):
+        return float(value)
     if isinstance(value, datetime):
         return value.isoformat()
     return value if isinstance(value, str | int | bool | None) else str(value)

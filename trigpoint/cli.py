@@ -30,6 +30,9 @@ from trigpoint.errors import CheckoutError, ConfigError, InputError, ReleaseErro
 GOOD, FINDINGS, CANNOT_RUN, INTERRUPTED = 0, 1, 2, 130
 """Exit codes."""
 
+KEPT = "what was finished is kept, the same command goes on from there"
+"""What is true after an interrupted build."""
+
 PIPED_WIDTH = 120
 """Columns of a table that does not go to a terminal, unless COLUMNS says otherwise."""
 
@@ -52,8 +55,7 @@ class Commands(TyperGroup):
         try:
             return super().invoke(ctx)
         except KeyboardInterrupt:
-            hint = "what was finished is kept, the same command goes on from there" if ctx.invoked_subcommand in _RESUMABLE else ""
-            say(f"interrupted{'; ' if hint else ''}{hint}", style="yellow")
+            say(f"interrupted; {KEPT}" if ctx.invoked_subcommand in _RESUMABLE else "interrupted", style="yellow")
             raise typer.Exit(INTERRUPTED) from None
         except (TrigpointError, OSError) as error:
             if isinstance(error, OSError) and error.errno == errno.EPIPE:
