@@ -13,7 +13,7 @@ from tasks.stages import STAGES
 from tasks.workspace import Workspace
 
 
-@flow(name="build-release", task_runner=ThreadPoolTaskRunner(max_workers=2))  # pyright: ignore[reportArgumentType, reportCallIssue, reportUntypedFunctionDecorator]
+@flow(name="build-release", flow_run_name="{config}", task_runner=ThreadPoolTaskRunner(max_workers=2))  # pyright: ignore[reportArgumentType, reportCallIssue, reportUntypedFunctionDecorator]
 def build_release(config: str, workers: int | None = None, output: str | None = None, retry: bool = False) -> dict[str, Any]:
     """Build the release of a configuration file, redoing only what changed.
 

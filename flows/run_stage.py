@@ -1,7 +1,7 @@
 """Run one stage again, on what the stages before it have made."""
 
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 from prefect import flow
 from prefect.task_runners import ThreadPoolTaskRunner
@@ -9,12 +9,14 @@ from prefect.task_runners import ThreadPoolTaskRunner
 from tasks.builds import conclude, contents_of, raise_unless_good, run_until
 from tasks.doors import PrefectProgress, run_chunks_as_tasks, show_report
 from tasks.engine import close_pool, start_build
+from tasks.stages import STAGES
 from tasks.workspace import Workspace
+from trigpoint.errors import InputError
 from trigpoint.records.stage import StageName
 
 
-@flow(name="run-stage", task_runner=ThreadPoolTaskRunner(max_workers=2))  # pyright: ignore[reportArgumentType, reportCallIssue, reportUntypedFunctionDecorator]
-def run_stage(config: str, stage: str, force: bool = False, workers: int | None = None) -> dict[str, Any]:
+@flow(name="run-stage", flow_run_name="{stage} of {config}", task_runner=ThreadPoolTaskRunner(max_workers=2))  # pyright: ignore[reportArgumentType, reportCallIssue, reportUntypedFunctionDecorator]
+def run_stage(config: str, stage: StageName, force: bool = False, workers: int | None = None) -> dict[str, Any]:
     """Run one stage of a release.
 
     Args:
@@ -24,13 +26,15 @@ def run_stage(config: str, stage: str, force: bool = False, workers: int | None 
         workers: Processes inside a task; default from the file.
 
     Raises:
-        InputError: an earlier stage has work to do first.
+        InputError: the stage is none of a build, or an earlier one has work to do first.
         BuildFailedError: the audit has findings, or more than the allowed share was lost.
     """
+    if stage not in STAGES:
+        raise InputError(f"stage {stage!r} is not one of {', '.join(STAGES)}")
     workspace = Workspace(Path(config).resolve(), {"workers": workers} if workers is not None else {})
     build = start_build(workspace, f"run-stage {stage}", run_chunks_as_tasks, PrefectProgress())
     try:
-        run_until(build, cast(StageName, stage), force=force)
+        run_until(build, stage, force=force)
         report = conclude(build, is_whole=False)
     finally:
         close_pool()

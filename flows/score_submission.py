@@ -4,10 +4,11 @@ from typing import Any
 
 from prefect import flow
 
+from tasks.doors import show_scores
 from tasks.score import score_files
 
 
-@flow(name="score-submission")
+@flow(name="score-submission", flow_run_name="{predictions}")
 def score_submission(
     release: str, predictions: str, report: str | None = None, protocol: str | None = None, split: str | None = None
 ) -> dict[str, Any]:
@@ -20,4 +21,6 @@ def score_submission(
         protocol: Split protocol; all queries when null.
         split: Split of that protocol.
     """
-    return score_files(release, predictions, report, protocol, split)
+    scores = score_files(release, predictions, report, protocol, split)
+    show_scores(scores)
+    return scores

@@ -1,6 +1,7 @@
 """The Prefect doors: the only module of tasks/ that imports Prefect. Task runs take references and return results, never pixels."""
 
 import threading
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ from prefect.artifacts import create_image_artifact, create_markdown_artifact, c
 from prefect.cache_policies import NO_CACHE
 from prefect.client.schemas.objects import State, TaskRun
 from prefect.tasks import Task
+from rasterio.errors import NotGeoreferencedWarning
 
 from tasks.builds import BuildReport
 from tasks.engine import Progress, Silent, work_chunk
@@ -20,6 +22,9 @@ from trigpoint.errors import ModelError
 from trigpoint.records.stage import ItemResult, StageSummary
 
 _watcher = threading.local()
+
+# rasterio silences this one itself while it burns shapes, but not when two threads do so at once
+warnings.filterwarnings("ignore", category=NotGeoreferencedWarning)
 
 
 def watch_with(progress: Progress) -> None:
@@ -111,13 +116,40 @@ def show_report(report: BuildReport) -> None:
     lines += [
         f"| {s.notes[0]} | {s.n_items} | {s.n_reused} | {s.n_quarantined} | {s.n_in} | {s.n_out} | {s.seconds} |" for s in report.summaries
     ]
-    lines += ["", f"State: **{report.state}**. Release: `{report.release}`. Manifest: `{report.manifest_sha256}`."]
+    lines += ["", f"State: **{report.state}**."]
+    if report.release is not None:
+        lines += [f"Release: `{report.release}`. Manifest: `{report.manifest_sha256}`."]
+    lines += [""]  # a list directly under a line of text would become part of it
     lines += [f"- finding {f['code']} in {f['file']} ({f['item']})" for f in report.findings[:50]]
     lines += [f"- quarantined in {d.stage}: {d.item_id}: {d.detail}" for d in report.quarantined[:50]]
     create_markdown_artifact("\n".join(lines), key="build-summary", description="What each stage did")
+    _log_report(report)
     picture = Path(report.release) / "sample.png" if report.release else None
     if picture is not None and picture.is_file():
         create_image_artifact(data_url(picture), key="sample-picture", description="Scenes of the release with their outlines")
+
+
+def _log_report(report: BuildReport) -> None:
+    log = get_run_logger()
+    for drop in report.quarantined[:50]:
+        log.warning("quarantined in %s: %s: %s; %s", drop.stage, drop.item_id, drop.detail, drop.remedy)
+    for finding in report.findings[:50]:
+        log.error("finding %s in %s (%s)", finding["code"], finding["file"], finding["item"])
+    if report.release is not None:
+        log.info("%s: %s", report.state, report.release)
+
+
+def show_scores(scores: dict[str, Any]) -> None:
+    """Leave the defined metrics of a score report with the flow run."""
+    selection, n = scores["selection"], scores["n"]
+    lines = [
+        f"**{scores['submission']['name']}** on {scores['release']}, protocol {selection['protocol'] or 'none'},"
+        f" split {selection['split'] or 'all'}: {selection['n_queries']} queries, {len(scores['problems'])} problems in the file.",
+        "", "| metric | value | n |", "|---|---|---|",
+    ]  # fmt: skip
+    lines += [f"| {name} | {value:.4f} | {n[name]} |" for name, value in scores["metrics"].items() if value is not None]
+    create_markdown_artifact("\n".join(lines), key="score-summary", description="Scores of one submission")
+    get_run_logger().info("eqs %s, ma_iou %s, %d queries", scores["metrics"]["eqs"], scores["metrics"]["ma_iou"], selection["n_queries"])
 
 
 def data_url(picture: Path, max_side_px: int = 1200) -> str:

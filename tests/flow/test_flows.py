@@ -2,9 +2,11 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
+from prefect.artifacts import Artifact
 from prefect.flows import load_flow_from_entrypoint
 from prefect.logging import disable_run_logger
 
@@ -18,10 +20,12 @@ from tasks.stages import STEPS
 from tasks.workspace import Workspace
 from tests.tiny_project import ROOT, make_project, tree_digest
 from tests.unit.tasks.test_build import build as build_plainly
+from trigpoint.errors import InputError
 from trigpoint.release.reader import Release
 from trigpoint.scoring.baselines import predict_truth
 
-pytestmark = pytest.mark.flow
+# rasterio's own silencing of this warning is not safe in threads, and pytest makes errors of warnings
+pytestmark = [pytest.mark.flow, pytest.mark.filterwarnings("ignore::rasterio.errors.NotGeoreferencedWarning")]
 
 ENTRYPOINTS = sorted({d["entrypoint"] for d in yaml.safe_load((ROOT / "prefect.yaml").read_text())["deployments"]})
 
@@ -61,6 +65,24 @@ def test_flow_and_plain_call_build_the_same_bytes_and_a_stage_gives_the_same_art
     predict_truth(Release.open(tmp_path / "flow" / "release"), truth)
     score_submission(str(tmp_path / "flow" / "release"), str(truth), str(report))
     assert json.loads(report.read_text(encoding="utf-8"))["metrics"]["eqs"] == 1
+    assert "| eqs | 1.0000 | 79 |" in _artefact("score-summary")
+    assert _artefact("sample-picture").startswith("data:image/jpeg;base64,")
+    assert "| graph | 5 | 0 | 0 |" in _artefact("build-summary")
+    assert float(_artefact("graph-progress")) == 100
+
+
+def _artefact(key: str) -> str:
+    """Content of the newest artefact of a key."""
+    found: Any = Artifact.get(key)
+    assert found is not None
+    return str(found.data)
+
+
+def test_stage_that_no_build_has_is_refused(tmp_path: Path, prefect_server: None) -> None:
+    config = make_project(tmp_path / "p")
+
+    with pytest.raises(InputError, match="stage 'score' is not one of collect, annotate"):
+        run_stage(str(config), "score")
 
 
 def test_a_flow_that_lost_too_much_fails_with_the_reason(tmp_path: Path, prefect_server: None) -> None:
@@ -68,5 +90,5 @@ def test_a_flow_that_lost_too_much_fails_with_the_reason(tmp_path: Path, prefect
     raster = tmp_path / "p" / "b.tif"
     raster.write_bytes(raster.read_bytes()[:50_000])
 
-    with pytest.raises(BuildFailedError, match=r"1 item\(s\) were quarantined.*collect b: .*b\.tif"):
+    with pytest.raises(BuildFailedError, match=r"2 item\(s\) were quarantined.*collect s-.*b\.tif"):
         build_release(str(config))
