@@ -6,6 +6,7 @@ Planning and looking start no server and import no Prefect; only a build with so
 import json
 import math
 import multiprocessing
+import multiprocessing.util
 import os
 import signal
 import sys
@@ -14,7 +15,7 @@ import time
 import tomllib
 from collections import Counter
 from collections.abc import Generator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from datetime import UTC, datetime
 from decimal import Decimal
 from pathlib import Path
@@ -169,6 +170,8 @@ def _ended_at_once_by_ctrl_c() -> Generator[None]:
             for instance in list(server.SubprocessASGIServer._instances.values()):
                 if instance.server_process is not None:
                     instance.server_process.terminate()
+        with suppress(Exception):
+            multiprocessing.util._exit_function()  # pyright: ignore  # gives semaphores back, else a warning follows
         sys.stdout.flush()
         os._exit(INTERRUPTED)
 
