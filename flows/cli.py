@@ -389,15 +389,6 @@ def _conclusion(workspace: Workspace, rows: list[PlanRow]) -> str:
     return f"a build would work on {first.n_todo} of {_counted(first.n_items, 'item')} of {first.step}{later}"
 
 
-def check(config: Path) -> None:
-    """Check a configuration as a build does before any work.
-
-    Raises:
-        ConfigError: an input file is missing, or a category or axis is not in the taxonomy.
-    """
-    _workspace(config).check()
-
-
 def stage(name: str, config: Path, *, force: bool, workers: int | None, as_json: bool) -> int:
     """Run one stage plainly; returns the exit code."""
     stages: dict[str, StageName] = {known: known for known in STAGES}

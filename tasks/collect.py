@@ -78,7 +78,7 @@ def make(workspace: Workspace, item: Item) -> Made:
             except RasterError as error:
                 scene_id = make_id("s", source.sha256, list(window.as_tuple()))
                 drops.append(
-                    _drop(config.name, scene_id, "unreadable", str(error), "mend the raster, then `trigpoint retry`", is_quarantined=True)
+                    _drop(config.name, scene_id, "unreadable", str(error), "mend the file, then `trigpoint retry`", is_quarantined=True)
                 )
                 continue
             if scene is not None and ref is not None:

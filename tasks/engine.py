@@ -5,6 +5,7 @@ the step's part of the configuration and the step's code; a key that the catalog
 other items are worked on by a runner: plainly here, or as Prefect task runs (`tasks.doors`).
 """
 
+import signal
 import time
 import traceback
 from collections import Counter
@@ -230,6 +231,11 @@ def work_here(workspace: Workspace, step: Step, item: Item) -> _Outcome:
     return _Outcome(item, made, "", True)
 
 
+def _ignore_interrupts() -> None:
+    """Leave Ctrl-C to the process that started the workers."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
 class _Pool:
     """The worker processes of this process: started when first needed, kept from chunk to chunk."""
 
@@ -243,7 +249,7 @@ class _Pool:
             if self._executor is None or self._workers != workers:
                 self.close()
                 # spawn: Prefect's threads and GDAL do not survive a fork
-                self._executor, self._workers = ProcessPoolExecutor(workers, mp_context=get_context("spawn")), workers
+                self._executor, self._workers = ProcessPoolExecutor(workers, get_context("spawn"), _ignore_interrupts), workers
             return self._executor
 
     def close(self) -> None:
@@ -283,7 +289,7 @@ def _alone(arguments: tuple[str, dict[str, Any], str], outcome: _Outcome) -> _Ou
     """Work again, in a process of its own, on an item that was in a pool when one of its processes died."""
     if outcome.error != "the worker process died":
         return outcome
-    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
+    with ProcessPoolExecutor(1, get_context("spawn"), _ignore_interrupts) as pool:
         try:
             return pool.submit(work_item, *arguments, outcome.item).result()
         except BrokenExecutor:

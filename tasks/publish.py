@@ -11,7 +11,6 @@ from tasks.scenes import collected_scenes, results_by_item
 from tasks.steps import Done, Item, Made
 from tasks.tables import all_rows, item_table
 from tasks.workspace import Workspace
-from trigpoint.audit import audit_release
 from trigpoint.errors import ArtefactError, InputError
 from trigpoint.identity import digest_bytes, digest_file, digest_json
 from trigpoint.records.scene import Scene
@@ -171,6 +170,8 @@ def plan_audit(workspace: Workspace, done: Done) -> list[Item]:
 
 def make_audit(workspace: Workspace, item: Item) -> Made:
     """Audit the staged (or published) release; rename it into place, or keep it as rejected with its findings."""
+    from trigpoint.audit import audit_release  # half a second to import, and planning needs none of it
+
     manifest = ArtefactRef.model_validate(item.payload["manifest"])
     folder = _folder_with(workspace, manifest.sha256)
     if folder is None:

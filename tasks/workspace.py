@@ -7,7 +7,7 @@ from typing import Any
 from storage.artefacts import ArtefactStore
 from storage.digests import source_digest
 from trigpoint.categories import Taxonomy, load_taxonomy
-from trigpoint.config import ReleaseConfig, check_files, load_config
+from trigpoint.config import ReleaseConfig, check_files, check_names, load_config
 from trigpoint.errors import ConfigError
 
 
@@ -36,15 +36,9 @@ class Workspace:
         missing = check_files(self.config)
         if missing:
             raise ConfigError(f"configuration {self.config_path}: {len(missing)} input file(s) are missing:\n  " + "\n  ".join(missing))
-        taxonomy = self.taxonomy
-        axes = {axis.id for axis in taxonomy.axes}
-        for axis in self.config.unknown_is_other:
-            if axis not in axes:
-                raise ConfigError(f"unknown_is_other: axis {axis!r} is not one of {sorted(axes)} in {self.config.taxonomy.name}")
-        for source in self.config.sources:
-            if source.scenes.around_pois is not None:
-                for category in source.scenes.around_pois.categories:
-                    taxonomy.get(category)
+        problems = check_names(self.config)
+        if problems:
+            raise ConfigError(f"configuration {self.config_path} has {len(problems)} problem(s):\n  " + "\n  ".join(problems))
 
     @property
     def work(self) -> Path:

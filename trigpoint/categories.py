@@ -239,7 +239,7 @@ def load_taxonomy(path: Path) -> Taxonomy:
         data: Any = yaml.safe_load(path.read_text(encoding="utf-8"))
         return Taxonomy.model_validate(data)
     except OSError as error:
-        raise TaxonomyError(f"taxonomy {path}: cannot be read ({error.strerror}); check the configuration's `taxonomy`") from error
+        raise TaxonomyError(f"taxonomy {path}: cannot be read ({error.strerror}); check the path") from error
     except yaml.YAMLError as error:
         raise TaxonomyError(f"taxonomy {path}: not valid YAML: {error}") from error
     except ValidationError as error:

@@ -455,16 +455,14 @@ def config_schema() -> None:
 
 @config_app.command("check")
 def config_check(config: ConfigArgument, as_json: JsonFlag = False) -> None:
-    """Check a configuration: keys, values, and whether its input files are there; in a checkout also its categories."""
-    from trigpoint.config import check_files, load_config
+    """Check a configuration: keys, values, whether its input files are there, and the names it takes from its taxonomy."""
+    from trigpoint.config import check_files, check_names, load_config
 
     problems: list[str] = []
     loaded = None
     try:
         loaded = load_config(config)
-        problems = check_files(loaded)
-        if not problems and _has_checkout():
-            pipeline().check(config)
+        problems = check_files(loaded) or check_names(loaded)
     except (ConfigError, TaxonomyError) as error:
         if not as_json:
             raise
@@ -475,7 +473,7 @@ def config_check(config: ConfigArgument, as_json: JsonFlag = False) -> None:
         print_json({"config": str(config), "good": not problems, "problems": problems, "config_sha256": digest})
         raise typer.Exit(CANNOT_RUN if problems else GOOD)
     if problems:
-        raise ConfigError(f"configuration {config}: {len(problems)} input file(s) are missing:\n  " + "\n  ".join(problems))
+        raise ConfigError(f"configuration {config}: {len(problems)} problem(s):\n  " + "\n  ".join(problems))
     if loaded is not None:
         n = len(loaded.sources)
         print_line(f"{config}: good ({n} source{'' if n == 1 else 's'}, digest {loaded.sha256()[:12]})")

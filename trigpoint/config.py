@@ -7,11 +7,12 @@ Environment variables are for secrets and places only.
 import difflib
 import os.path
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
+from trigpoint.categories import load_taxonomy
 from trigpoint.errors import ConfigError
 from trigpoint.identity import digest_json
 from trigpoint.rules import Rules
@@ -21,17 +22,6 @@ class ConfigPart(BaseModel):
     """A block of the configuration: frozen, closed to unknown keys."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
-
-    @model_validator(mode="before")
-    @classmethod
-    def _refuse_unknown(cls, data: Any) -> Any:
-        if isinstance(data, dict):
-            for key in data:
-                if key not in cls.model_fields:
-                    near = difflib.get_close_matches(str(key), list(cls.model_fields), n=1)
-                    hint = f"did you mean {near[0]!r}?" if near else f"known keys: {', '.join(sorted(cls.model_fields))}"
-                    raise ValueError(f"unknown key {str(key)!r}; {hint}")
-        return data
 
 
 class Licensed(ConfigPart):
@@ -214,7 +204,7 @@ def load_config(path: Path) -> ReleaseConfig:
     try:
         config = ReleaseConfig.model_validate(data)
     except ValidationError as error:
-        lines = [f"  {_place(e['loc'])}: {e['msg'].removeprefix('Value error, ')}" for e in error.errors()]
+        lines = [f"  {_place(e['loc'])}: {_problem(e['type'], e['loc'], e['msg'])}" for e in error.errors()]
         raise ConfigError(f"configuration {path} has {len(lines)} problem(s):\n" + "\n".join(lines)) from error
     base = path.resolve().parent
     return config.model_copy(
@@ -230,6 +220,26 @@ def load_config(path: Path) -> ReleaseConfig:
             ),
         }
     )
+
+
+def _problem(kind: str, location: tuple[int | str, ...], message: str) -> str:
+    """Say what is wrong in words; an unknown key is told with the nearest known name of its block."""
+    if kind != "extra_forbidden":
+        return message.removeprefix("Value error, ")
+    block: Any = ReleaseConfig
+    for part in location[:-1]:
+        if isinstance(part, str):
+            block = _block_of(block.model_fields[part].annotation)
+    key, known = str(location[-1]), sorted(block.model_fields)
+    near = difflib.get_close_matches(key, known, n=1)
+    return f"unknown key {key!r}; " + (f"did you mean {near[0]!r}?" if near else f"known keys: {', '.join(known)}")
+
+
+def _block_of(annotation: Any) -> Any:
+    """The model in an annotation such as `tuple[SourceConfig, ...]` or `GridConfig | None`."""
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return annotation
+    return next((found for part in get_args(annotation) if (found := _block_of(part)) is not None), None)
 
 
 def _place(location: tuple[int | str, ...]) -> str:
@@ -255,6 +265,29 @@ def _store_from(base: Path, store: str | None) -> str | None:
 def _absolute(base: Path, path: Path) -> Path:
     """Join and take out `..`, so that messages show the path as people write it."""
     return Path(os.path.normpath(base / path))
+
+
+def check_names(config: ReleaseConfig) -> list[str]:
+    """Return one line per axis or category that a configuration names and its taxonomy lacks.
+
+    Raises:
+        TaxonomyError: the taxonomy cannot be read.
+    """
+    taxonomy = load_taxonomy(config.taxonomy)
+    axes = [axis.id for axis in taxonomy.axes]
+    problems = [
+        f"unknown_is_other: axis {axis!r} is not in taxonomy {config.taxonomy.name}; it has {', '.join(axes)}"
+        for axis in config.unknown_is_other
+        if axis not in axes
+    ]
+    for source in config.sources:
+        around = source.scenes.around_pois
+        for category in around.categories if around is not None else ():
+            if category not in taxonomy.by_id:
+                near = ", ".join(difflib.get_close_matches(category, list(taxonomy.by_id), n=3) or sorted(taxonomy.by_id)[:8])
+                place = f"sources.{source.name}.scenes.around_pois.categories"
+                problems.append(f"{place}: {category!r} is not in taxonomy {config.taxonomy.name}; nearest: {near}")
+    return problems
 
 
 def check_files(config: ReleaseConfig) -> list[str]:

@@ -306,7 +306,7 @@ def _read_lines(file: Path) -> tuple[Any, Iterator[tuple[str, dict[str, Any]]]]:
     try:
         lines = file.read_text(encoding="utf-8-sig").split("\n")
     except (OSError, UnicodeDecodeError) as error:
-        raise PredictionError(f"predictions {file}: cannot be read ({error})") from error
+        raise PredictionError(f"predictions {file}: cannot be read ({getattr(error, 'strerror', None) or error})") from error
     numbered = ((number, line) for number, line in enumerate(lines, start=1) if line.strip())
     first = next(numbered, None)
     if first is None:

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
+from rich.box import SIMPLE_HEAD
 from rich.console import Group
 from rich.markup import escape
 from rich.table import Table
@@ -107,7 +108,7 @@ class ScoreReport(NamedTuple):
     def to_table(self) -> Group:
         """Return the report for the terminal: defined metrics, references, what is undefined and why, the first problems."""
         table = Table(
-            title=f"{escape(self.submission['name'])} on {escape(self.release)}", caption=str(self.selection), title_justify="left"
+            title=f"{escape(self.submission['name'])} on {escape(self.release)}", caption=escape(str(self.selection)), box=SIMPLE_HEAD, title_justify="left"
         )
         table.caption_justify = "left"
         table.add_column("metric")
@@ -116,7 +117,7 @@ class ScoreReport(NamedTuple):
         for metric in METRICS:
             if self.metrics[metric.metric_id] is not None:
                 table.add_row(metric.metric_id, _number(self.metrics[metric.metric_id]), str(self.n[metric.metric_id]))
-        blind = Table(title="relation-blind references", title_justify="left")
+        blind = Table(title="relation-blind references", box=SIMPLE_HEAD, title_justify="left")
         blind.add_column("reference")
         for metric_id in REFERENCE_METRICS:
             blind.add_column(metric_id, justify="right")

@@ -88,7 +88,7 @@ def test_outline_does_not_depend_on_where_the_mask_lies() -> None:
 
     one, other = measuring_outline(polygon_from_mask(mask)), measuring_outline(polygon_from_mask(moved))
 
-    assert shapely.equals_exact(shapely.transform(one, lambda p: (*p, 11, 17)), other)
+    assert shapely.equals_exact(shapely.transform(one, lambda p: p + np.array([11, 17])), other)
 
 
 def test_index_map_is_traced_value_by_value() -> None:
