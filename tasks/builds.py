@@ -160,9 +160,7 @@ def raise_unless_good(report: BuildReport) -> None:
         )
     if report.state == "quarantined":
         lost = "; ".join(f"{drop.stage} {drop.item_id}: {drop.detail}" for drop in report.quarantined[:5])
-        raise BuildFailedError(
-            f"{len(report.quarantined)} item(s) were quarantined, more than allowed: {lost}; then `trigpoint retry`"
-        )
+        raise BuildFailedError(f"{len(report.quarantined)} item(s) were quarantined, more than allowed: {lost}; then `trigpoint retry`")
 
 
 def forget_quarantined(workspace: Workspace) -> int:

@@ -38,8 +38,12 @@ def test_unknown_keys_are_refused_with_the_nearest_known_name(tmp_path: Path) ->
 
 
 def test_every_problem_is_listed_with_its_place(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=r"(?s)2 problem.*query: .*unknown key 'per_scen'.*run\.workers: "):
-        load_config(written(tmp_path, query={"per_scen": {}}, run={"workers": 0}))
+    bad = [{"name": "here", "imagery": {"path": "a.tif", "licenc": "CC0-1.0", "attribution": "us"}, "scenes": {}}]
+    expected = r"(?s)4 problem.*query\.per_scen: unknown key 'per_scen'; did you mean 'per_scene'\?.*run\.workers: "
+
+    with pytest.raises(ConfigError, match=expected) as told:
+        load_config(written(tmp_path, query={"per_scen": {}}, run={"workers": 0}, sources=bad))
+    assert "sources.0.imagery.licenc: unknown key 'licenc'; did you mean 'licence'?" in str(told.value)
 
 
 @pytest.mark.parametrize("text", ["", "- a\n- b\n", "name: [\n"])

@@ -108,7 +108,10 @@ class ScoreReport(NamedTuple):
     def to_table(self) -> Group:
         """Return the report for the terminal: defined metrics, references, what is undefined and why, the first problems."""
         table = Table(
-            title=f"{escape(self.submission['name'])} on {escape(self.release)}", caption=escape(str(self.selection)), box=SIMPLE_HEAD, title_justify="left"
+            title=f"{escape(self.submission['name'])} on {escape(self.release)}",
+            caption=escape(str(self.selection)),
+            box=SIMPLE_HEAD,
+            title_justify="left",
         )
         table.caption_justify = "left"
         table.add_column("metric")
