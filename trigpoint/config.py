@@ -204,7 +204,13 @@ def load_config(path: Path) -> ReleaseConfig:
     try:
         config = ReleaseConfig.model_validate(data)
     except ValidationError as error:
-        lines = [f"  {_place(e['loc'])}: {_problem(e['type'], e['loc'], e['msg'])}" for e in error.errors()]
+        # a list whose only entry is wrong also counts as too short: that says nothing more
+        told = [
+            e
+            for e in error.errors()
+            if not (e["type"] == "too_short" and any(o["loc"][: len(e["loc"])] == e["loc"] != o["loc"] for o in error.errors()))
+        ]
+        lines = [f"  {_place(e['loc'])}: {_problem(e['type'], e['loc'], e['msg'])}" for e in told]
         raise ConfigError(f"configuration {path} has {len(lines)} problem(s):\n" + "\n".join(lines)) from error
     base = path.resolve().parent
     return config.model_copy(
