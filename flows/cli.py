@@ -151,6 +151,11 @@ def _build_with_prefect(workspace: Workspace, config: Path, workers: int | None,
             if newest is None or newest.started_at < began_at or newest.state not in ("findings", "quarantined"):
                 raise BuildFailedError(str(error)) from error
             return _report_of(workspace, newest.run_id)
+        except RuntimeError as error:
+            if "Failed to reach API" not in str(error):
+                raise
+            url = configured_server()
+            raise InputError(f"the Prefect server at {url} does not answer; start it, unset PREFECT_API_URL, or use --plain") from error
     return _report_of(workspace, str(ended["run_id"]))
 
 

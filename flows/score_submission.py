@@ -10,7 +10,12 @@ from tasks.score import score_files
 
 @flow(name="score-submission", flow_run_name="{predictions}")
 def score_submission(
-    release: str, predictions: str, report: str | None = None, protocol: str | None = None, split: str | None = None
+    release: str,
+    predictions: str,
+    report: str | None = None,
+    protocol: str | None = None,
+    split: str | None = None,
+    kind: str | None = None,
 ) -> dict[str, Any]:
     """Score one prediction file.
 
@@ -20,7 +25,8 @@ def score_submission(
         report: JSON file to write; none when null.
         protocol: Split protocol; all queries when null.
         split: Split of that protocol.
+        kind: Only queries of this kind; all when null.
     """
-    scores = score_files(release, predictions, report, protocol, split)
+    scores = score_files(release, predictions, report, protocol, split, kind)
     show_scores(scores)
     return scores

@@ -5,6 +5,8 @@ the step's part of the configuration and the step's code; a key that the catalog
 other items are worked on by a runner: plainly here, or as Prefect task runs (`tasks.doors`).
 """
 
+import multiprocessing
+import os
 import signal
 import time
 import traceback
@@ -14,13 +16,14 @@ from concurrent.futures import BrokenExecutor, ProcessPoolExecutor
 from dataclasses import dataclass, field
 from multiprocessing import get_context
 from pathlib import Path
-from threading import RLock
+from threading import RLock, Thread
 from typing import Any, NamedTuple, Protocol
 from uuid import uuid4
 
 import pyarrow as pa
 
 from storage.digests import code_digest
+from storage.locks import hold_lock, release_lock
 from tasks.stages import STEPS
 from tasks.steps import Done, Item, Made, Step
 from tasks.tables import stacked_table, table_digest
@@ -136,8 +139,10 @@ def start_build(workspace: Workspace, kind: str, runner: ChunkRunner | None = No
     Raises:
         ConfigError: the configuration or an input file is unusable.
         CatalogueError: the catalogue cannot be written.
+        InputError: another process builds in this work folder.
     """
     workspace.check()
+    hold_lock(_lock_of(workspace), workspace.config.run.catalogue_wait_s)
     run_id = str(uuid4())
     config = workspace.config
     workspace.catalogue.start_run(run_id, kind, config.sha256(), config.model_dump_json(exclude={"run"}), library_versions())
@@ -198,8 +203,13 @@ def _summarise(step: Step, results: list[ItemResult], n_reused: int, seconds: fl
 
 
 def finish_build(build: Build, state: str, note: str = "") -> None:
-    """Close the run in the catalogue."""
+    """Close the run in the catalogue and let others build in its work folder."""
     build.workspace.catalogue.finish_run(build.run_id, state, note)
+    release_lock(_lock_of(build.workspace))
+
+
+def _lock_of(workspace: Workspace) -> Path:
+    return workspace.work / "build.lock"
 
 
 # one chunk, in any process
@@ -231,9 +241,17 @@ def work_here(workspace: Workspace, step: Step, item: Item) -> _Outcome:
     return _Outcome(item, made, "", True)
 
 
-def _ignore_interrupts() -> None:
-    """Leave Ctrl-C to the process that started the workers."""
+def _follow_parent() -> None:
+    """Set a worker process up: Ctrl-C is for its parent, and it ends when that is killed."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    parent = multiprocessing.parent_process()
+
+    def watch() -> None:
+        if parent is not None:
+            parent.join()
+            os._exit(1)
+
+    Thread(target=watch, daemon=True).start()
 
 
 class _Pool:
@@ -249,7 +267,7 @@ class _Pool:
             if self._executor is None or self._workers != workers:
                 self.close()
                 # spawn: Prefect's threads and GDAL do not survive a fork
-                self._executor, self._workers = ProcessPoolExecutor(workers, get_context("spawn"), _ignore_interrupts), workers
+                self._executor, self._workers = ProcessPoolExecutor(workers, get_context("spawn"), _follow_parent), workers
             return self._executor
 
     def close(self) -> None:
@@ -289,7 +307,7 @@ def _alone(arguments: tuple[str, dict[str, Any], str], outcome: _Outcome) -> _Ou
     """Work again, in a process of its own, on an item that was in a pool when one of its processes died."""
     if outcome.error != "the worker process died":
         return outcome
-    with ProcessPoolExecutor(1, get_context("spawn"), _ignore_interrupts) as pool:
+    with ProcessPoolExecutor(1, get_context("spawn"), _follow_parent) as pool:
         try:
             return pool.submit(work_item, *arguments, outcome.item).result()
         except BrokenExecutor:

@@ -22,7 +22,9 @@ from trigpoint.scene_graph.graph import EDGE_SCHEMA
 
 
 def plan(workspace: Workspace, done: Done) -> list[Item]:
-    """One item: every result of every stage before."""
+    """One item: every result of every stage before; none when the selection or the split was quarantined."""
+    if not done["selection"] or not done["split"]:
+        return []
     annotated, boxes, graphs = (results_by_item(done, step) for step in ("annotate", "boxes", "graph"))
     scenes = [
         {
@@ -163,7 +165,9 @@ def licences(workspace: Workspace) -> list[dict[str, str | None]]:
 
 
 def plan_audit(workspace: Workspace, done: Done) -> list[Item]:
-    """One item: the manifest of the release that was written."""
+    """One item: the manifest of the release that was written, if one was."""
+    if not done["publish"]:
+        return []
     result = done["publish"][0]
     return [Item(item_id="all", inputs=(result.content_sha256,), payload={"manifest": result.files["manifest"].to_json()})]
 
@@ -199,13 +203,13 @@ def rejected_folder(output: Path) -> Path:
 def _replace(folder: Path, target: Path) -> None:
     """Rename a folder into place; an older release there is replaced, anything else is left alone with an error."""
     target.parent.mkdir(parents=True, exist_ok=True)
+    old = target.with_name(target.name + ".old")
+    if old.exists():  # left by a build that was killed between two renames
+        shutil.rmtree(old)
     if target.exists():
         is_ours = target.is_dir() and ((target / "manifest.json").is_file() or not any(target.iterdir()))
         if not is_ours:
             raise InputError(f"{target} exists and is no release (it has no manifest.json); move it away or change run.output")
-        old = target.with_name(target.name + ".old")
-        if old.exists():
-            shutil.rmtree(old)
         target.rename(old)
         folder.rename(target)
         shutil.rmtree(old)

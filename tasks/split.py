@@ -21,6 +21,8 @@ PROTOCOL = "scene-disjoint"
 
 def plan(workspace: Workspace, done: Done) -> list[Item]:
     """One item: all scenes that have a graph, and the selected queries."""
+    if not done["selection"]:
+        return []
     graphs = results_by_item(done, "graph")
     kept = [entry.scene.scene_id for entry in collected_scenes(workspace, done) if entry.scene.scene_id in graphs]
     return [

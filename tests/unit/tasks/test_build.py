@@ -5,11 +5,13 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
+import yaml
 
 from tasks.builds import conclude, forget_quarantined, is_up_to_date, plan_build, run_stage, run_until
 from tasks.engine import close_pool, start_build
@@ -287,3 +289,36 @@ def test_a_poi_on_an_invalid_pixel_gives_no_scene_and_says_why(tmp_path: Path) -
 
     assert "poi_on_invalid_pixel" in {d.reason_code for d in drops}
     assert all(d.detail.startswith("lies on an invalid pixel") for d in drops if d.reason_code == "poi_on_invalid_pixel")
+
+
+def test_a_release_that_cannot_be_written_is_told_with_its_reason(tmp_path: Path) -> None:
+    config = make_project(tmp_path / "p")
+    text = yaml.safe_load(config.read_text(encoding="utf-8"))
+    for source in text["sources"]:
+        source["scenes"] = {"windows": [[0, 0, 9000, 9000]]}  # outside: no scene is left
+    config.write_text(yaml.safe_dump(text), encoding="utf-8")
+
+    report = build(config)
+
+    assert report.state == "quarantined"
+    assert [(d.stage, d.item_id) for d in report.quarantined] == [("publish", "all")]
+    assert "the release has no scene" in report.quarantined[0].detail
+    assert not (tmp_path / "p" / "release").exists()
+
+
+def test_workers_end_when_their_build_is_killed(tmp_path: Path) -> None:
+    code = (
+        "import sys, time, os; from tasks import engine\n"
+        "pool = engine._POOL.get(1)\nprint(pool.submit(os.getpid).result(), flush=True)\ntime.sleep(60)"
+    )
+    process = subprocess.Popen([sys.executable, "-c", code], cwd=ROOT, stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    worker = int(process.stdout.readline())
+    os.kill(process.pid, signal.SIGKILL)
+    process.communicate()
+
+    for _ in range(100):
+        if not Path(f"/proc/{worker}").exists():
+            break
+        time.sleep(0.1)
+    assert not Path(f"/proc/{worker}").exists()
