@@ -4,13 +4,12 @@ import fcntl
 import os
 import time
 from pathlib import Path
-from typing import IO
 
 from trigpoint.errors import InputError
 
 _POLL_S = 0.2
-_held: dict[Path, IO[str]] = {}
-"""Locks of this process by path: a process never waits for itself."""
+_held: dict[Path, int] = {}
+"""Open lock files of this process by path: a process never waits for itself."""
 
 
 def hold_lock(path: Path, wait_s: float) -> None:
@@ -23,26 +22,23 @@ def hold_lock(path: Path, wait_s: float) -> None:
     if path in _held:
         return
     path.parent.mkdir(parents=True, exist_ok=True)
-    file = path.open("a+", encoding="utf-8")
+    file = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
     deadline = time.monotonic() + wait_s
     while True:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             if time.monotonic() >= deadline:
-                file.seek(0)
-                holder = file.read().strip() or "unknown"
-                file.close()
+                holder = os.pread(file, 32, 0).decode().strip() or "unknown"
+                os.close(file)
                 raise InputError(
                     f"another build works in {path.parent} (process {holder}); wait for it, or give this one its own run.work"
                 ) from None
             time.sleep(_POLL_S)
         else:
             break
-    file.seek(0)
-    file.truncate()
-    file.write(f"{os.getpid()}\n")
-    file.flush()
+    os.ftruncate(file, 0)
+    os.pwrite(file, f"{os.getpid()}\n".encode(), 0)
     _held[path] = file
 
 
@@ -50,4 +46,4 @@ def release_lock(path: Path) -> None:
     """Give the lock at `path` back, if this process holds it."""
     file = _held.pop(path.resolve(), None)
     if file is not None:
-        file.close()
+        os.close(file)

@@ -565,6 +565,7 @@ def test_without_a_checkout_releases_are_read_and_building_says_what_it_needs(pr
 def test_a_process_that_is_interrupted_ends_with_130_and_no_traceback(project: Project) -> None:
     code = (
         "import os, signal, sys, flows.cli\n"
+        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"  # a shell's background jobs are started deaf to it
         "flows.cli.build = lambda *a, **k: os.kill(os.getpid(), signal.SIGINT)\n"
         "from trigpoint.cli import main\n"
         "sys.argv = ['trigpoint', 'build', sys.argv[1]]; main()"
