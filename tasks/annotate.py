@@ -110,6 +110,9 @@ def _annotations(part: AnnotationConfig, workspace: Workspace) -> list[Proposal]
         text = properties.get(part.category_property)
         if not text:
             raise TaxonomyError(f"{part.path}: a feature has no {part.category_property!r}; every drawn polygon needs its category")
-        categories = tuple(workspace.taxonomy.get(name.strip()).id for name in str(text).split("+"))
+        try:
+            categories = workspace.taxonomy.one_per_axis([name.strip() for name in str(text).split("+")])
+        except TaxonomyError as error:
+            raise TaxonomyError(f"{part.path}: {part.category_property} {text!r}: {error}") from error
         found.append(Proposal(feature_id(part, properties, geometry), geometry, table.crs, categories, origin))
     return found

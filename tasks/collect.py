@@ -17,6 +17,7 @@ from tasks.workspace import Workspace
 from trigpoint.config import SourceConfig, VectorConfig
 from trigpoint.errors import InputError, RasterError
 from trigpoint.geometry.frames import SceneFrame, fit_frame, lonlat_from_crs, transformer
+from trigpoint.geometry.repair import split_at_antimeridian
 from trigpoint.identity import digest_json, make_id
 from trigpoint.imagery.tiling import grid_windows, spread_points, window_around
 from trigpoint.records.scene import Poi, Scene, Window
@@ -286,7 +287,7 @@ def scene_row(scene: Scene) -> dict[str, Any]:
     frame = SceneFrame(scene.crs, scene.transform, scene.frame)
     w, h = float(scene.width), float(scene.height)
     edge = np.array([[0, 0], [0, h], [w, h], [w, 0]], dtype=float)
-    footprint = shapely.orient_polygons(shapely.Polygon(frame.lonlat_from_image(edge)))
+    footprint = shapely.orient_polygons(split_at_antimeridian(shapely.Polygon(frame.lonlat_from_image(edge))))
     return {
         "scene_id": scene.scene_id,
         "path": f"scenes/{scene.scene_id}.tif",

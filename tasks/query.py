@@ -13,7 +13,7 @@ from tasks.scenes import collected_scenes, open_scene, results_by_item, scene_pa
 from tasks.steps import Done, Item, Made
 from tasks.tables import all_rows, item_table, table_digest
 from tasks.workspace import Workspace
-from trigpoint.geometry.frames import SceneFrame, azimuth_deg
+from trigpoint.geometry.frames import SceneFrame, azimuth_deg, transformer
 from trigpoint.language.sentences import sentence
 from trigpoint.programs.generate import Candidate, Limits, SectorShare, generate_candidates
 from trigpoint.programs.language import parse, to_json
@@ -69,7 +69,7 @@ def make_candidates(workspace: Workspace, item: Item) -> Made:
     pois = _poi_categories(workspace, item, frame, (scene.width, scene.height))
     generated = generate_candidates(
         resolver,
-        _sector_shares(graph.nodes.countable, graph.nodes.centroid_m, outlines, valid, frame),
+        _sector_shares(graph.nodes.countable, graph.nodes.centroid_m, outlines, valid, frame, config.rules.direction_half_angle_deg),
         pois,
         config.seed,
         Limits(category_absent=config.query.category_absent_per_scene),
@@ -96,17 +96,14 @@ def _poi_categories(workspace: Workspace, item: Item, frame: SceneFrame, size: t
     table = item_table(workspace, ItemResult.model_validate(item.payload["collect"]), "poi")
     if table.num_rows == 0:
         return frozenset()
-    width, height = size
-    edge = frame.lonlat_from_image(np.array([[0, 0], [0, height], [width, height], [width, 0]], dtype=float))
-    footprint = shapely.Polygon(edge)
-    points = shapely.points(table.column("lon").to_numpy(), table.column("lat").to_numpy())
-    inside = shapely.intersects(footprint, points)
+    x, y = transformer("OGC:CRS84", frame.crs).transform(table.column("lon").to_numpy(), table.column("lat").to_numpy())
+    inside = np.all((pixels := frame.image_from_crs(np.column_stack([x, y]))) >= 0, axis=1) & np.all(pixels <= size, axis=1)
     categories = table.column("categories").to_pylist()
     return frozenset(name for k in np.flatnonzero(inside) for name in categories[k])
 
 
 def _sector_shares(
-    countable: np.ndarray, centroid_m: np.ndarray, outlines: np.ndarray, valid: np.ndarray, frame: SceneFrame
+    countable: np.ndarray, centroid_m: np.ndarray, outlines: np.ndarray, valid: np.ndarray, frame: SceneFrame, half_angle_deg: float
 ) -> SectorShare:
     """Measure how much of the valid area lies in a direction's sector of an anchor, on a grid of points."""
     height, width = valid.shape
@@ -129,7 +126,7 @@ def _sector_shares(
 
     def share(anchor: int, direction: str) -> float:
         off = np.abs((azimuths(anchor) - 90.0 * DIRECTIONS.index(direction) + 180.0) % 360.0 - 180.0)
-        return float(np.count_nonzero(off <= 45.0) / max(1, len(ground)))
+        return float(np.count_nonzero(off <= half_angle_deg) / max(1, len(ground)))
 
     return share
 

@@ -36,9 +36,19 @@ class Workspace:
         missing = check_files(self.config)
         if missing:
             raise ConfigError(f"configuration {self.config_path}: {len(missing)} input file(s) are missing:\n  " + "\n  ".join(missing))
-        problems = check_names(self.config)
+        problems = check_names(self.config) + self._shared_rasters()
         if problems:
             raise ConfigError(f"configuration {self.config_path} has {len(problems)} problem(s):\n  " + "\n  ".join(problems))
+
+    def _shared_rasters(self) -> list[str]:
+        """One line per source whose raster another source has too: a scene belongs to one source."""
+        first: dict[str, str] = {}
+        problems: list[str] = []
+        for source in self.config.sources:
+            owner = first.setdefault(self.digest(source.imagery.path), source.name)
+            if owner != source.name:
+                problems.append(f"sources.{source.name}.imagery: is the raster of source {owner!r}; merge the two into one source")
+        return problems
 
     @property
     def work(self) -> Path:

@@ -105,6 +105,10 @@ class Taxonomy(Record):
     def _check(self) -> "Taxonomy":
         known = {category.id: category for category in self.categories}
         axes = {axis.id for axis in self.axes}
+        said = [text for category in self.categories for text in (category.noun, category.plural, category.phrase) if text]
+        repeated = sorted({text for text in said if said.count(text) > 1 and not self._is_own_plural(text)})
+        if repeated:
+            raise ValueError(f"{', '.join(map(repr, repeated))} names more than one category: a sentence could not be told apart")
         if len(known) != len(self.categories):
             raise ValueError("a category id appears twice")
         for category in self.categories:
@@ -129,6 +133,11 @@ class Taxonomy(Record):
             if axis.of is not None and axis.of not in known:
                 raise ValueError(f"axis {axis.id!r}: of {axis.of!r} is not a category")
         return self
+
+    def _is_own_plural(self, text: str) -> bool:
+        """Whether a word is the noun and plural of one category alone (sheep)."""
+        users = [c for c in self.categories if text in (c.noun, c.plural, c.phrase)]
+        return len(users) == 1
 
     @cached_property
     def by_id(self) -> dict[str, Category]:
@@ -194,6 +203,29 @@ class Taxonomy(Record):
         if not any(self.by_id[value].axis == self.axes[0].id for value in values):
             return (), tuple(torn)
         return tuple(values), tuple(torn)
+
+    def one_per_axis(self, category_ids: list[str]) -> tuple[str, ...]:
+        """Return the values of one thing in the order of the axes.
+
+        Raises:
+            TaxonomyError: an unknown category, two values on one axis, none on the first, or an axis that does not describe it.
+        """
+        by_axis: dict[str, str] = {}
+        for name in category_ids:
+            axis = self.get(name).axis
+            if by_axis.setdefault(axis, name) != name:
+                raise TaxonomyError(f"{by_axis[axis]!r} and {name!r} are both values of axis {axis!r}, expected one at most")
+        first = self.axes[0].id
+        if first not in by_axis:
+            raise TaxonomyError(f"{category_ids!r} has no value on axis {first!r}, so nothing says what it is")
+        for axis in self.axes:
+            if (
+                axis.id in by_axis
+                and axis.of is not None
+                and not any(self.is_within(v, axis.of) for v in by_axis.values() if v != by_axis[axis.id])
+            ):
+                raise TaxonomyError(f"{by_axis[axis.id]!r} describes {axis.of!r} alone, and this is {by_axis[first]!r}")
+        return tuple(by_axis[axis.id] for axis in self.axes if axis.id in by_axis)
 
     def membership(self, values: tuple[str, ...] | list[str], category_id: str, unknown_is_other: frozenset[str]) -> int:
         """Say whether a thing with these values (one per axis) is a member of a category: TRUE, FALSE or UNDECIDED.

@@ -6,11 +6,12 @@ Environment variables are for secrets and places only.
 
 import difflib
 import os.path
+from datetime import date
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Annotated, Any, Literal, get_args
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from trigpoint.categories import load_taxonomy
 from trigpoint.errors import ConfigError
@@ -37,7 +38,16 @@ class ImageryConfig(Licensed):
 
     path: Path
     crs: str | None = Field(default=None, description="CRS to use when the file has none; recorded in the release")
-    acquired: str | None = Field(default=None, pattern=r"^\d{4}(-\d{2}(-\d{2})?)?$", description="Date of acquisition, ISO")
+    acquired: str | None = Field(
+        default=None, pattern=r"^\d{4}(-\d{2}(-\d{2})?)?$", description="Date of acquisition: year, month or day, ISO"
+    )
+
+    @field_validator("acquired")
+    @classmethod
+    def _real_date(cls, value: str | None) -> str | None:
+        if value is not None:
+            date.fromisoformat({4: f"{value}-01-01", 7: f"{value}-01"}.get(len(value), value))
+        return value
 
 
 class VectorConfig(Licensed):
@@ -59,7 +69,7 @@ class AnnotationConfig(VectorConfig):
 class GridConfig(ConfigPart):
     """Scenes on a grid from the top left corner; each further size fills what the ones before left."""
 
-    sizes_px: tuple[int, ...] = Field(min_length=1, description="Sides of square scenes, largest first")
+    sizes_px: tuple[Annotated[int, Field(gt=0)], ...] = Field(min_length=1, description="Sides of square scenes, largest first")
 
 
 class AroundPoisConfig(ConfigPart):
@@ -74,7 +84,9 @@ class AroundPoisConfig(ConfigPart):
 class ScenesConfig(ConfigPart):
     """Which windows of a raster become scenes."""
 
-    windows: tuple[tuple[int, int, int, int], ...] = Field(default=(), description="col_off, row_off, width, height")
+    windows: tuple[tuple[int, int, Annotated[int, Field(gt=0)], Annotated[int, Field(gt=0)]], ...] = Field(
+        default=(), description="col_off, row_off, width, height"
+    )
     grid: GridConfig | None = None
     around_pois: AroundPoisConfig | None = None
     min_valid_share: float = Field(default=0.9, gt=0, le=1, description="Scenes with a smaller share of valid pixels are dropped")
@@ -94,7 +106,9 @@ class SourceConfig(ConfigPart):
 class QueryConfig(ConfigPart):
     """How many queries of which level."""
 
-    per_scene: dict[int, int] = Field(default={1: 4, 2: 6, 3: 16, 4: 16, 5: 16}, description="Level → answerable queries per scene at most")
+    per_scene: dict[int, Annotated[int, Field(ge=0)]] = Field(
+        default={1: 4, 2: 6, 3: 16, 4: 16, 5: 16}, description="Level → answerable queries per scene at most"
+    )
     max_per_answer: int = Field(default=3, ge=1, description="Programs of one scene that may share an answer")
     category_absent_per_scene: int = Field(default=2, ge=0)
 
@@ -108,7 +122,7 @@ class QueryConfig(ConfigPart):
 class SplitConfig(ConfigPart):
     """How groups of scenes are divided."""
 
-    shares: dict[Literal["train", "val", "test"], float] = Field(default={"train": 0.6, "val": 0.2, "test": 0.2})
+    shares: dict[Literal["train", "val", "test"], Annotated[float, Field(ge=0)]] = Field(default={"train": 0.6, "val": 0.2, "test": 0.2})
     buffer_m_same_source: float = Field(default=0.0, ge=0)
     buffer_m_other_source: float = Field(default=100.0, ge=0)
 

@@ -5,7 +5,7 @@ Source: the project's semantics page; `near` at 10 % and `far` at 50 % of the sc
 GeoRefer-Bench (arXiv 2609.29541).
 """
 
-from pydantic import Field
+from pydantic import Field, field_validator
 
 from trigpoint.records.base import Record
 
@@ -99,3 +99,14 @@ class Rules(Record):
     outline: OutlineRule = OutlineRule()
     difficulty: DifficultyRule = DifficultyRule()
     relations: tuple[str, ...] = RELATIONS
+
+    @field_validator("relations")
+    @classmethod
+    def _known_relations(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        unknown = sorted(set(value) - set(RELATIONS))
+        if unknown or len(set(value)) != len(value):
+            raise ValueError(f"relations are {list(value)}, expected some of {list(RELATIONS)}, each once")
+        halves = sorted(name for name in value if INVERSE.get(name, name) not in value)
+        if halves:
+            raise ValueError(f"relations have {halves} without their inverses {[INVERSE[name] for name in halves]}")
+        return value

@@ -110,7 +110,9 @@ def metric_choices(scene_crs: pyproj.CRS, corners_and_centre: NDArray[np.float64
     lon, lat = pyproj.Transformer.from_crs(scene_crs, WGS84, always_xy=True).transform(*corners_and_centre.T)
     choices: list[pyproj.CRS] = []
     deviation = math.inf
-    if scene_crs.is_projected and all(axis.unit_conversion_factor == 1 for axis in scene_crs.axis_info[:2]):
+    axes = scene_crs.axis_info[:2]
+    east_and_north = {axis.direction for axis in axes} == {"east", "north"}
+    if scene_crs.is_projected and east_and_north and all(axis.unit_conversion_factor == 1 for axis in axes):
         deviation = float(np.max(_scales(scene_crs, np.asarray(lon), np.asarray(lat))[1]))
         if deviation <= SCALE_TOLERANCE + SCALE_SLACK:
             choices.append(scene_crs)
@@ -269,7 +271,9 @@ def _check_extent(scene: Scene, frame: Frame, valid: NDArray[np.bool_], notes: N
     side = shorter_side(frame, valid)
     if abs(side - scene.shorter_side_m) > max(frame.gsd_m, 0.001 * side):
         notes.add("shorter_side_wrong", name, item, f"{side:.6g} m", f"{scene.shorter_side_m:.6g} m")
-    footprint = shapely.transform(shapely.from_wkb(scene.geometry), frame.to_image)
+    # one polygon again where it was split at the antimeridian
+    parts = shapely.get_parts(shapely.transform(shapely.from_wkb(scene.geometry), frame.to_image))
+    footprint = shapely.union_all(parts) if len(parts) > 1 else parts[0]
     height, width = valid.shape
     rows, cols = np.nonzero(valid[:: max(1, height // 64), :: max(1, width // 64)])
     x, y = cols * max(1, width // 64) + 0.5, rows * max(1, height // 64) + 0.5

@@ -7,6 +7,7 @@ program fit for release (`queries.py`).
 
 import json
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, cast
 
 import numpy as np
@@ -161,6 +162,8 @@ class World:
         unknown_is_other: Axes on which a missing value, or one too general to tell, is FALSE and not UNDECIDED.
         release: For the rules.
         known: Canonical form → verdicts already found: programs of a scene share most of their parts.
+        careful: Count superlatives and distances as undecided within the margin and the band, not less it: for answers that must
+            surely be the same, where the builder's own measure may call them undecided.
     """
 
     measures: Measures
@@ -169,6 +172,12 @@ class World:
     unknown_is_other: frozenset[str]
     release: Release
     known: dict[str, Verdicts] = field(default_factory=dict[str, Verdicts])
+    careful: bool = False
+
+    @cached_property
+    def with_care(self) -> "World":
+        """The same scene with `careful` set."""
+        return World(self.measures, self.codes, self.taxonomy, self.unknown_is_other, self.release, careful=True)
 
     def members(self, category: str) -> Verdicts:
         """Return which instances are of a category or of one below it, by the tree of its axis.
@@ -280,7 +289,7 @@ class World:
         winner = int(sure[np.argmax(sign * value[sure])])
         margin, band = self.margin_of(key, winner, value)
         behind = sign * (value[winner] - value)
-        rivals = (members > FALSE) & (behind < margin - band)
+        rivals = (members > FALSE) & (behind < (margin + band if self.careful else margin - band))
         rivals[winner] = False
         if rivals.any():
             result[rivals] = UNDECIDED

@@ -174,7 +174,7 @@ def _check_needed(query: Query, node: Node, world: World, verdicts: NDArray[np.i
         if wider is None:
             continue
         try:
-            same = np.array_equal(world.execute(_replace(node, selected, wider)), verdicts)
+            same = np.array_equal(world.with_care.execute(_replace(node, selected, wider)), verdicts)
         except ProgramError:
             continue
         if same:

@@ -35,14 +35,25 @@ def shared_pixels(one: Scene, other: Scene) -> int:
     return max(0, min(x + w, u + p) - max(x, u)) * max(0, min(y + h, v + q) - max(y, v))
 
 
+def _counted_from(start: float) -> Any:
+    """Return a map of (n, 2) lon/lat that puts longitudes within 180° of `start`."""
+    return lambda xy: np.column_stack([(xy[:, 0] - start + 180) % 360 - 180 + start, xy[:, 1]])
+
+
 def ground_distance(one: Any, other: Any) -> float:
     """Return the metres between two WGS 84 footprints: 0 when they meet.
 
-    Source: docs/release-format.md: azimuthal equidistant when closer than 100 km, else great circle between the centroids.
+    Source: docs/release-format.md: azimuthal equidistant when the circles around them are closer than 100 km, else great circle between
+        the centroids. Longitudes are counted from the first vertex, so that the antimeridian cuts nothing.
     """
+    one, other = (shapely.transform(shape, _counted_from(shapely.get_coordinates(shape)[0, 0])) for shape in (one, other))
     a, b = shapely.centroid(one), shapely.centroid(other)
     _, _, between = GEODESIC.inv(a.x, a.y, b.x, b.y)
-    if between >= CLOSE_M:
+    reach = 0.0
+    for shape, centre in ((one, a), (other, b)):
+        x, y = shapely.get_coordinates(shape).T
+        reach += float(max(GEODESIC.inv(np.full(len(x), centre.x), np.full(len(x), centre.y), x, y)[2]))
+    if between - reach >= CLOSE_M:
         return float(between)
     lon = a.x + ((b.x - a.x + 180) % 360 - 180) / 2
     local = pyproj.CRS.from_proj4(f"+proj=aeqd +lat_0={(a.y + b.y) / 2} +lon_0={lon} +datum=WGS84 +units=m")

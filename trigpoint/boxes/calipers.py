@@ -114,8 +114,9 @@ def _rectangles_of_rings(rings: FloatArray) -> Rectangles:
     long_angle = np.where(is_square & nearer, other, long_angle)
     tilt = np.minimum(long_angle, 180.0 - long_angle)
 
-    order_key = np.where(tied, np.round(tilt, 9) * 1000.0 + long_angle, np.inf)
-    best = np.argmin(order_key, axis=1)
+    rank = np.where(tied, np.round(tilt, 9), np.inf)
+    tied &= rank == rank.min(axis=1, keepdims=True)
+    best = np.argmin(np.where(tied, long_angle, np.inf), axis=1)
     row = np.arange(m)
     u, v = axis_u[row, best], axis_v[row, best]
     u0, u1, v0, v1 = u0[row, best], u1[row, best], v0[row, best], v1[row, best]

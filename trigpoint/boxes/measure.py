@@ -11,6 +11,7 @@ from trigpoint.boxes.calipers import hbb_from_polygon, min_area_rectangles
 from trigpoint.errors import InputError
 from trigpoint.geometry.frames import SceneFrame
 from trigpoint.geometry.outlines import measuring_outlines, polygon_from_mask, polygons_from_labels
+from trigpoint.geometry.repair import split_at_antimeridian
 from trigpoint.masks.ownership import cut_labels, touches_edge
 from trigpoint.masks.rle import encode_labels, encode_mask
 from trigpoint.rules import Rules
@@ -84,7 +85,8 @@ def measure_instances(
     points = shapely.get_coordinates(shapely.point_on_surface(polygons))
     perimeters = shapely.length(ground)
     ground_area = shapely.area(ground)
-    geometries = shapely.to_wkb(shapely.orient_polygons(shapely.transform(polygons, frame.lonlat_from_image)))
+    lonlat = [split_at_antimeridian(polygon) for polygon in shapely.transform(polygons, frame.lonlat_from_image)]
+    geometries = shapely.to_wkb(shapely.orient_polygons(np.array(lonlat, dtype=object)))
     # from the x-axis towards y is counter-clockwise on the ground; azimuths run clockwise from north
     orientation = (90.0 - ground_boxes.long_angle_deg + frame.record.convergence_deg) % 180.0
 

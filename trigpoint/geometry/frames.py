@@ -85,6 +85,8 @@ def _is_metric(crs: str, lonlat: FloatArray) -> bool:
     parsed = parse_crs(crs)
     if not parsed.is_projected or any(abs(axis.unit_conversion_factor - 1.0) > 1e-12 for axis in parsed.axis_info):
         return False
+    if {axis.direction for axis in parsed.axis_info[:2]} != {"east", "north"}:
+        return False  # westings and southings turn every azimuth round
     operation = parsed.coordinate_operation
     if operation is not None and "Pseudo Mercator" in operation.method_name:
         return False
@@ -236,6 +238,8 @@ class SceneFrame:
 
     def convergence_at(self, points: FloatArray) -> FloatArray:
         """Meridian convergence in degrees at local ground points, (n,): true azimuth = grid azimuth + this."""
+        if not len(points):
+            return np.zeros(0)
         x, y = self._metric_from_ground(points)
         lonlat = lonlat_from_crs(self.record.metric_crs, np.column_stack([x, y]))
         factors = _projection(self.record.metric_crs).get_factors(lonlat[:, 0], lonlat[:, 1])

@@ -1,10 +1,9 @@
 """Polygons as people and exports deliver them, made valid without losing area."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import shapely
-from numpy.typing import NDArray
 from shapely.geometry.base import BaseGeometry
 
 
@@ -50,6 +49,22 @@ def repair_polygon(geometry: BaseGeometry) -> Repaired:
     return Repaired(polygons, True, note)
 
 
-def map_coordinates(geometries: NDArray[np.object_], mapping: object) -> NDArray[np.object_]:
-    """Apply a function (n, 2) → (n, 2) to all vertices of an array of geometries at once."""
-    return shapely.transform(geometries, mapping)  # type: ignore[arg-type]
+def split_at_antimeridian(geometry: BaseGeometry) -> BaseGeometry:
+    """Split a lon/lat polygon that crosses 180° into a MultiPolygon; every other is returned as it is.
+
+    A polygon whose longitudes span more than 180° is taken to cross.
+
+    Source: RFC 7946, section 3.1.9.
+
+    >>> split_at_antimeridian(shapely.Polygon([(179, 0), (-179, 0), (-179, 1), (179, 1)])).bounds
+    (-180.0, 0.0, 180.0, 1.0)
+    """
+    west, _, east, _ = geometry.bounds
+    if east - west <= 180.0:
+        return geometry
+    east_of_zero = shapely.transform(geometry, lambda points: np.column_stack([points[:, 0] % 360.0, points[:, 1]]))
+    parts: list[Any] = []
+    for left in (0.0, 180.0):
+        half = polygonal_part(shapely.intersection(east_of_zero, shapely.box(left, -90.0, left + 180.0, 90.0)))
+        parts += shapely.get_parts(shapely.transform(half, lambda points, shift=2 * left: points - (shift, 0.0))).tolist()
+    return shapely.MultiPolygon([part for part in parts if not part.is_empty])

@@ -138,6 +138,13 @@ def _place(
         def to_image(points: NDArray[np.float64], to_scene: Any = to_scene) -> NDArray[np.float64]:
             return frame.image_from_crs(np.column_stack(to_scene.transform(points[:, 0], points[:, 1])))
 
+        if repaired.geometry.is_empty:
+            where = shapely.transform(proposal.geometry, to_image)
+            if np.all(np.isfinite(where.bounds)) and shapely.intersects(shapely.box(*where.bounds), window):
+                n_in += 1
+                why = f"encloses no area ({repaired.note})"
+                drops.append(_source_drop(scene_id, proposal, "no_area", why, "draw it as a polygon"))
+            continue
         polygon = shapely.transform(repaired.geometry, to_image)
         if polygon.is_empty or not np.all(np.isfinite(polygon.bounds)) or not shapely.intersects(shapely.box(*polygon.bounds), window):
             continue
@@ -150,11 +157,6 @@ def _place(
         if repeated[proposal.source_id] > 1:
             parts.append(digest_bytes(shapely.to_wkb(proposal.geometry)))
         item = _Placed(make_id("i", *parts), proposal, polygon, float(polygon.area) * frame.record.pixel_area_m2)
-        if repaired.is_changed:
-            note = _drop(scene_id, item, "repaired", repaired.note, "edit the source")
-            if polygon.is_empty:
-                drops.append(note)
-                continue
         placed.append(item)
     unique = {item.instance_id: item for item in placed}
     for item in placed:
@@ -164,7 +166,11 @@ def _place(
 
 
 def _drop(scene_id: str, item: _Placed, reason_code: str, detail: str, remedy: str) -> Drop:
-    return Drop(stage="annotate", scope_id=scene_id, item_id=item.proposal.source_id, reason_code=reason_code, detail=detail, remedy=remedy)
+    return _source_drop(scene_id, item.proposal, reason_code, detail, remedy)
+
+
+def _source_drop(scene_id: str, proposal: Proposal, reason_code: str, detail: str, remedy: str) -> Drop:
+    return Drop(stage="annotate", scope_id=scene_id, item_id=proposal.source_id, reason_code=reason_code, detail=detail, remedy=remedy)
 
 
 def _row(

@@ -63,30 +63,45 @@ def decide_ownership(claims: list[Claim], valid: BoolArray) -> Ownership:
     alive.sort(key=lambda claim: claim.whole_area_m2, reverse=True)
     if len(alive) > MAX_LABELS:
         raise InputError(f"{len(alive)} discrete instances in one scene, expected at most {MAX_LABELS}; cut smaller scenes")
+    painted = np.zeros(valid.shape, dtype=np.int32)
+    for position, claim in enumerate(alive, start=1):
+        painted[claim.crop.slices][claim.crop.mask] = position
+    painted[~valid] = 0
+    counts = np.bincount(painted.ravel(), minlength=len(alive) + 1)
     dropped: dict[str, int] = {}
-    while True:
-        painted = np.zeros(valid.shape, dtype=np.int32)
-        for position, claim in enumerate(alive, start=1):
-            painted[claim.crop.slices][claim.crop.mask] = position
-        painted[~valid] = 0
-        counts = np.bincount(painted.ravel(), minlength=len(alive) + 1)
-        small = [claim for position, claim in enumerate(alive, start=1) if counts[position] < max(1, claim.min_px)]
-        if not small:
-            break
-        position_of = {claim.instance_id: position for position, claim in enumerate(alive, start=1)}
-        dropped.update({claim.instance_id: int(counts[position_of[claim.instance_id]]) for claim in small})
-        gone = {claim.instance_id for claim in small}
-        alive = [claim for claim in alive if claim.instance_id not in gone]
-    label_of = {instance_id: label for label, instance_id in enumerate(sorted(claim.instance_id for claim in alive), start=1)}
+    # one at a time, the smallest whole polygon first: what it frees may save another
+    while small := [k for k, claim in enumerate(alive, start=1) if claim.instance_id not in dropped and counts[k] < max(1, claim.min_px)]:
+        gone = small[-1]
+        dropped[alive[gone - 1].instance_id] = int(counts[gone])
+        _hand_on(painted, counts, alive, gone, dropped)
+    positions = [k for k, claim in enumerate(alive, start=1) if claim.instance_id not in dropped]
+    label_of = {instance_id: label for label, instance_id in enumerate(sorted(alive[k - 1].instance_id for k in positions), start=1)}
     lookup = np.zeros(len(alive) + 1, dtype=np.uint16)
     owned: dict[str, int] = {}
     moved: dict[str, int] = {}
-    for position, claim in enumerate(alive, start=1):
+    for position in positions:
+        claim = alive[position - 1]
         lookup[position] = label_of[claim.instance_id]
         owned[claim.instance_id] = int(counts[position])
         covered = int(np.count_nonzero(claim.crop.mask & valid[claim.crop.slices]))
         moved[claim.instance_id] = covered - int(counts[position])
     return Ownership(lookup[painted], label_of, owned, moved, dropped)
+
+
+def _hand_on(painted: NDArray[np.int32], counts: NDArray[np.int64], claims: list[Claim], gone: int, dropped: dict[str, int]) -> None:
+    """Give the pixels of claim `gone` (1…n, largest first) to whom they belong without it; changes `painted` and `counts`."""
+    freed = painted == gone
+    counts[gone] = 0
+    painted[freed] = 0
+    for position, claim in enumerate(claims, start=1):
+        if position == gone or claim.instance_id in dropped:
+            continue
+        window = claim.crop.slices
+        taken = claim.crop.mask & freed[window]
+        if taken.any():
+            counts -= np.bincount(painted[window][taken], minlength=len(counts))
+            painted[window][taken] = position
+            counts[position] += int(np.count_nonzero(taken))
 
 
 def touches_edge(mask: BoolArray, valid: BoolArray) -> bool:

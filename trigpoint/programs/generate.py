@@ -108,6 +108,24 @@ def generate_candidates(
     return _Generator(resolver, sector_share, poi_categories, seed, limits).run()
 
 
+class _Cap:
+    """How many candidates of each kind one category may still give, so that no kind or category crowds out another."""
+
+    def __init__(self, most: int) -> None:
+        self._most = max(1, most)
+        self._kept: Counter[str] = Counter()
+
+    def has_room(self, kind: Kind) -> bool:
+        return self._kept[kind] < self._most
+
+    def count(self, kind: Kind) -> None:
+        self._kept[kind] += 1
+
+    @property
+    def is_full(self) -> bool:
+        return all(self._kept[kind] >= self._most for kind in ("answerable", "relation_unsatisfied"))
+
+
 class _Generator:
     def __init__(self, resolver: Resolver, sector_share: SectorShare, poi_categories: frozenset[str], seed: int, limits: Limits) -> None:
         self.resolver, self.graph, self.taxonomy, self.rules = resolver, resolver.graph, resolver.taxonomy, resolver.rules
@@ -200,22 +218,21 @@ class _Generator:
     # levels 4 and 5
 
     def _offer_pairs(self, relations: dict[Node, list[Rel]]) -> None:
-        kept = Counter[str]()
         for nodes in relations.values():
             n = len(nodes)
-            if n < 2:
-                continue
-            tries = min(self.limits.tries // len(relations), n * (n - 1) // 2)
-            for i, j in self._distinct_pairs(n, tries):
+            cap = _Cap(self.limits.kept_per_level // len(relations))
+            for i, j in self._distinct_pairs(n, min(self.limits.tries // len(relations), n * (n - 1) // 2)):
                 one, other = nodes[i], nodes[j]
                 if one.relation == other.relation or (one.relation in DISTANCES and other.relation in DISTANCES):
                     continue
-                made = self._offer(And(tuple(sorted((one, other), key=lambda a: a.canonical()))), 4, kept)
-                if made and kept[made] >= self.limits.kept_per_level:
-                    return
+                self._offer(And(tuple(sorted((one, other), key=lambda a: a.canonical()))), 4, cap)
+                if cap.is_full:
+                    break
 
     def _distinct_pairs(self, n: int, tries: int) -> list[tuple[int, int]]:
         total = n * (n - 1) // 2
+        if total == 0:
+            return []
         chosen = np.arange(total) if tries >= total else np.sort(self.random.choice(total, size=tries, replace=False))
         rows, cols = np.triu_indices(n, 1)
         pairs = [(int(rows[k]), int(cols[k])) for k in chosen]
@@ -233,16 +250,16 @@ class _Generator:
                     found = self._denoted(node)
                     if found is not None and found not in direct and not self._is_redundant(node):
                         hops.append((found, node))
-        candidates: list[Node] = []
         for category in selectable:
+            cap = _Cap(self.limits.kept_per_level // len(selectable))
+            candidates: list[Node] = []
             for _, hop in hops:
                 candidates += [Rel(category, name, hop) for name in PLAIN_RELATIONS if name in self.graph.verdicts]
                 candidates += [Nearest(category, hop), Farthest(category, hop)]
-        kept = Counter[str]()
-        for k in self.random.permutation(len(candidates))[: self.limits.tries]:
-            made = self._offer(candidates[int(k)], 5, kept)
-            if made and kept[made] >= self.limits.kept_per_level:
-                return
+            for k in self.random.permutation(len(candidates))[: self.limits.tries // len(selectable)]:
+                self._offer(candidates[int(k)], 5, cap)
+                if cap.is_full:
+                    break
 
     # controls
 
@@ -258,11 +275,14 @@ class _Generator:
         made = 0
         for category in heads:
             is_sibling = category.parent in parents and category.parent in present
-            if category.id in present or not is_sibling or category.id in self.poi_categories or made >= self.limits.category_absent:
+            if category.id in present or not is_sibling or self._is_named_by_a_poi(category.id) or made >= self.limits.category_absent:
                 continue
             node = Cat(category.id)
             self._keep(node, 1, "category_absent", (), 0)
             made += 1
+
+    def _is_named_by_a_poi(self, category_id: str) -> bool:
+        return any(self.taxonomy.is_within(named, category_id) for named in self.poi_categories)
 
     # the release rules
 
@@ -270,8 +290,8 @@ class _Generator:
         """Number of sure members of a category."""
         return int(np.count_nonzero(self.resolver.execute(category) == TRUE))
 
-    def _offer(self, node: Node, level: int, kept: Counter[str] | None = None) -> Kind | None:
-        """Keep a program if it may be released; say as which kind."""
+    def _offer(self, node: Node, level: int, cap: "_Cap | None" = None) -> None:
+        """Keep a program if it may be released."""
         category = selected_category(node)
         n_category = self._n_members(category)
         try:
@@ -282,24 +302,24 @@ class _Generator:
             return self._reject("undecided_at_the_root")
         ids = self.graph.nodes.instance_ids
         members = tuple(sorted(ids[k] for k in np.flatnonzero(verdicts == TRUE)))
-        if not members:
-            if level not in (3, 4, 5) or not self._is_unsatisfied_but_plausible(node):
-                return self._reject("empty_and_trivial")
-            self._keep(node, level, "relation_unsatisfied", (), n_category)
-            kind: Kind = "relation_unsatisfied"
-        else:
+        kind: Kind = "answerable" if members else "relation_unsatisfied"
+        if cap is not None and not cap.has_room(kind):
+            return self._reject("enough_of_this_category")
+        if members:
             if level >= 3 and len(members) > self.rules.answer_max_share * n_category:
                 return self._reject("answer_is_nearly_the_category")
             if any(members in self.answers.get((category.canonical(), lower), set()) for lower in range(1, level)):
                 return self._reject("a_lower_level_has_this_answer")
+            # also of programs that are not released: a shorter way to the same answer exists
+            self.answers.setdefault((category.canonical(), level), set()).add(members)
             if self._is_redundant(node):
                 return self._reject("a_part_is_not_needed")
-            self._keep(node, level, "answerable", members, n_category)
-            self.answers.setdefault((category.canonical(), level), set()).add(members)
-            kind = "answerable"
-        if kept is not None:
-            kept[kind] += 1
-        return kind
+        elif level not in (3, 4, 5) or not self._is_unsatisfied_but_plausible(node):
+            return self._reject("empty_and_trivial")
+        self._keep(node, level, kind, members, n_category)
+        if cap is not None:
+            cap.count(kind)
+        return None
 
     def _reject(self, reason: str) -> None:
         self.rejected[reason] += 1
@@ -317,35 +337,42 @@ class _Generator:
         return False
 
     def _reductions(self, node: Node) -> Iterator[Node]:
-        """Every program with one category made broader or one relation dropped."""
+        """Every program with one category made broader or one relation dropped.
+
+        The selected category is one thing, also where two relations share it: it is made broader in all places at once.
+        """
+        if is_category(node):
+            yield from self._broader(node)
+            return
+        for wider in self._broader(selected_category(node)):
+            yield _with_category(node, wider)
         match node:
-            case Cat(category):
-                parent = self.taxonomy.get(category).parent
-                if parent is not None:
-                    yield Cat(parent)
             case And(args):
-                for k, arg in enumerate(args):
+                for k in range(len(args)):
                     rest = args[:k] + args[k + 1 :]
                     yield rest[0] if len(rest) == 1 else And(rest)
-                    for variant in self._reductions(arg):
-                        if not (is_category(node) and isinstance(variant, And)):
-                            yield And((*rest, variant))
-            case Attr(of, key, extreme):
+                    yield from (And((*rest, _with_anchor(args[k], anchor))) for anchor in self._reduced_anchors(args[k]))
+            case Attr(of) | Rel(of) | Nearest(of) | Farthest(of):
                 yield of
-                for variant in self._reductions(of):
-                    yield Attr(variant, key, extreme)
-            case Rel(of, relation, anchor):
-                yield of
-                for variant in self._reductions(of):
-                    yield Rel(variant, relation, anchor)
-                for variant in self._reductions(anchor):
-                    yield Rel(of, relation, variant)
-            case Nearest(of, anchor) | Farthest(of, anchor):
-                make = type(node)
-                for variant in self._reductions(of):
-                    yield make(variant, anchor)
-                for variant in self._reductions(anchor):
-                    yield make(of, variant)
+                yield from (_with_anchor(node, anchor) for anchor in self._reduced_anchors(node))
+            case Cat():
+                return
+
+    def _reduced_anchors(self, node: Node) -> Iterator[Node]:
+        if isinstance(node, Rel | Nearest | Farthest):
+            yield from self._reductions(node.anchor)
+
+    def _broader(self, category: Node) -> Iterator[Node]:
+        """Broader categories: the parent on one axis, or a further axis left out; the first axis always stays, it has the noun."""
+        parts = categories_of(category)
+        first = self.taxonomy.axes[0].id
+        for name in parts:
+            rest = tuple(Cat(other) for other in parts if other != name)
+            found = self.taxonomy.get(name)
+            if found.parent is not None:
+                yield And((*rest, Cat(found.parent))) if rest else Cat(found.parent)
+            elif rest and found.axis != first:
+                yield rest[0] if len(rest) == 1 else And(rest)
 
     def _is_unsatisfied_but_plausible(self, node: Node) -> bool:
         """Whether an empty answer is worth asking: the relation to that anchor holds for something else."""
@@ -399,6 +426,36 @@ class _Generator:
             + int(not members or len(members) > rule.cardinality)
         )
         return "hard" if points >= rule.hard_from else "medium" if points >= rule.medium_from else "easy"
+
+
+def _with_category(node: Node, category: Node) -> Node:
+    """Put another selected category in; anchors stay."""
+    match node:
+        case And(args) if not is_category(node):
+            return And(tuple(_with_category(arg, category) for arg in args))
+        case Attr(of, key, extreme):
+            return Attr(_with_category(of, category), key, extreme)
+        case Rel(of, relation, anchor):
+            return Rel(_with_category(of, category), relation, anchor)
+        case Nearest(of, anchor):
+            return Nearest(_with_category(of, category), anchor)
+        case Farthest(of, anchor):
+            return Farthest(_with_category(of, category), anchor)
+        case _:
+            return category
+
+
+def _with_anchor(node: Node, anchor: Node) -> Node:
+    """Put another anchor in the outermost relation; a node without one stays."""
+    match node:
+        case Rel(of, relation, _):
+            return Rel(of, relation, anchor)
+        case Nearest(of, _):
+            return Nearest(of, anchor)
+        case Farthest(of, _):
+            return Farthest(of, anchor)
+        case _:
+            return node
 
 
 def _outer_name(node: Node) -> str:

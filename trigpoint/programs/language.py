@@ -130,14 +130,18 @@ def from_json(value: Any) -> Node:
     Raises:
         ProgramError: an unknown operator, key or relation, or missing or extra fields.
     """
-    if not isinstance(value, dict) or value.get("op") not in _FIELDS:
+    if not isinstance(value, dict) or not isinstance(value.get("op"), str) or value["op"] not in _FIELDS:
         raise ProgramError(f"program node {value!r}: expected an object with op one of {sorted(_FIELDS)}")
     op = str(value["op"])
     if set(value) != _FIELDS[op] | {"op"}:
         raise ProgramError(f"program node {op!r} has fields {sorted(value)}, expected {sorted(_FIELDS[op] | {'op'})}")
     if op == "cat":
-        return Cat(str(value["category"]))
+        if not isinstance(value["category"], str):
+            raise ProgramError(f"program node 'cat' has category {value['category']!r}, expected a name")
+        return Cat(value["category"])
     if op == "and":
+        if not isinstance(value["args"], list):
+            raise ProgramError(f"program node 'and' has args {value['args']!r}, expected a list")
         args = tuple(from_json(arg) for arg in value["args"])
         if len(args) < 2:
             raise ProgramError(f"program node 'and' has {len(args)} arguments, expected at least 2")
@@ -150,7 +154,7 @@ def from_json(value: Any) -> Node:
         return Attr(of, key, extreme)
     anchor = from_json(value["anchor"])
     if op == "rel":
-        if value["relation"] not in RELATIONS:
+        if not isinstance(value["relation"], str) or value["relation"] not in RELATIONS:
             raise ProgramError(f"relation {value['relation']!r}: expected one of {RELATIONS}")
         return Rel(of, str(value["relation"]), anchor)
     return Nearest(of, anchor) if op == "nearest" else Farthest(of, anchor)

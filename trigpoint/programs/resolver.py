@@ -47,7 +47,8 @@ class Resolver:
         """Execute a program.
 
         Raises:
-            ProgramError: an anchor denotes none, several or something undecided; an unknown relation or category.
+            ProgramError: an anchor denotes none, several or something undecided; an unknown relation.
+            TaxonomyError: an unknown category.
         """
         verdicts = self.execute(node)
         ids = self.graph.nodes.instance_ids

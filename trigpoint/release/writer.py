@@ -33,13 +33,14 @@ UNLISTED = ("manifest.json", "audit.json")
 SPLIT_NAMES = ("train", "val", "test")
 
 
-def write_geoparquet(path: Path, table: pa.Table, geometry_types: list[str]) -> None:
+def write_geoparquet(path: Path, table: pa.Table) -> None:
     """Write a table whose column `geometry` is WKB in OGC:CRS84 as GeoParquet 1.1.
 
     Source: GeoParquet specification 1.1.0 (an absent `crs` means OGC:CRS84).
     """
     geometries = shapely.from_wkb(table.column("geometry").to_numpy(zero_copy_only=False))
     bounds = shapely.total_bounds(geometries).tolist() if len(geometries) else None
+    geometry_types = sorted({geometry.geom_type for geometry in geometries})
     column: dict[str, Any] = {"encoding": "WKB", "geometry_types": geometry_types, "orientation": "counterclockwise"}
     if bounds:
         column["bbox"] = bounds
@@ -58,8 +59,8 @@ def write_release(folder: Path, content: ReleaseContent) -> dict[str, Any]:
         target = folder / name
         target.parent.mkdir(exist_ok=True)
         shutil.copyfile(source, target)
-    write_geoparquet(folder / "scenes.parquet", content.scenes, ["Polygon"])
-    write_geoparquet(folder / "instances.parquet", content.instances, ["Polygon", "MultiPolygon"])
+    write_geoparquet(folder / "scenes.parquet", content.scenes)
+    write_geoparquet(folder / "instances.parquet", content.instances)
     dictionary = ["scene_id", "subject_id", "anchor_id", "relation", "verdict", "unit"]
     pq.write_table(content.relations, folder / "relations.parquet", compression="zstd", use_dictionary=dictionary)  # pyright: ignore[reportArgumentType]
     write_json_lines(folder / "queries.jsonl", content.queries)

@@ -22,7 +22,7 @@ from trigpoint.records.scene import Window
 SPLITS: tuple[str, ...] = ("train", "val", "test")
 
 CLOSE_M = 100_000.0
-"""Footprints farther apart than this are measured between centroids along the great circle."""
+"""Footprints whose circumscribed circles are farther apart than this are measured between centroids along the great circle."""
 
 _GEOD = Geod(ellps="WGS84")
 
@@ -46,13 +46,15 @@ class Group(NamedTuple):
 
 
 def footprint_distance_m(a: BaseGeometry, b: BaseGeometry) -> float:
-    """Ground distance between two lon/lat footprints in metres.
+    """Ground distance between two lon/lat footprints in metres; footprints may be split at the antimeridian.
 
-    Close ones in an azimuthal equidistant frame between them, else the geodesic between centroids.
+    Close ones in an azimuthal equidistant frame between them; those whose circumscribed circles are more than 100 km apart: the geodesic
+    between centroids.
     """
+    a, b = _unwrapped(a), _unwrapped(b)
     ca, cb = a.centroid, b.centroid
     apart = float(_GEOD.inv(ca.x, ca.y, cb.x, cb.y)[2])
-    if apart > CLOSE_M:
+    if apart - _radius_m(a) - _radius_m(b) > CLOSE_M:
         return apart
     lon, lat = ca.x + ((cb.x - ca.x + 180) % 360 - 180) / 2, (ca.y + cb.y) / 2
     to_local = transformer("OGC:CRS84", f"+proj=aeqd +lat_0={lat!r} +lon_0={lon!r} +datum=WGS84 +units=m")
@@ -61,6 +63,19 @@ def footprint_distance_m(a: BaseGeometry, b: BaseGeometry) -> float:
         return np.column_stack(to_local.transform(points[:, 0], points[:, 1]))
 
     return float(shapely.distance(shapely.transform(a, project), shapely.transform(b, project)))
+
+
+def _unwrapped(footprint: BaseGeometry) -> Any:
+    """Move longitudes to within 180° of the first vertex, so that a footprint across the antimeridian is one piece."""
+    first = shapely.get_coordinates(footprint)[0, 0]
+    return shapely.transform(footprint, lambda points: np.column_stack([(points[:, 0] - first + 180) % 360 - 180 + first, points[:, 1]]))
+
+
+def _radius_m(footprint: Any) -> float:
+    """Distance from the centroid to the farthest vertex."""
+    points, centre = shapely.get_coordinates(footprint), footprint.centroid
+    n = len(points)
+    return float(np.max(_GEOD.inv(np.full(n, centre.x), np.full(n, centre.y), points[:, 0], points[:, 1])[2]))
 
 
 def group_scenes(scenes: Sequence[SplitScene], buffer_m_same_source: float, buffer_m_other_source: float) -> list[Group]:

@@ -63,6 +63,28 @@ def test_an_instance_that_others_bury_is_dropped_and_its_pixels_stay_theirs() ->
     assert sorted(row["area_px"] for row in made.rows) == [100, 100, 100]
 
 
+def test_what_a_dropped_instance_frees_may_save_another() -> None:
+    def claim(name: str, x0: int, x1: int) -> Claim:
+        return Claim(name, float(10 * (x1 - x0)), crop_mask(shapely.box(x0, 0, x1, 10), 10, 40), 100)
+
+    made = decide_ownership([claim("c", 0, 10), claim("a", 7, 19), claim("b", 14, 28)], np.ones((10, 40), dtype=bool))
+
+    # "a" keeps 90 of its 120 px beside "c" and goes; "b", left with 90 while "a" was there, has all its 140 px again
+    assert made.dropped == {"a": 90}
+    assert made.owned_px == {"b": 140, "c": 100}
+
+
+def test_a_footprint_without_area_is_dropped_with_its_reason() -> None:
+    line = Proposal(
+        "line", shapely.Polygon([(500010, 5500050), (500020, 5500050), (500030, 5500050)]), "EPSG:32633", ("building",), "vector"
+    )
+
+    made = annotate_scene("s", [line], FRAME, ALL, TAXONOMY, RULES)
+
+    assert [(d.item_id, d.reason_code) for d in made.drops] == [("line", "no_area")]
+    assert made.n_in == 1
+
+
 def test_regions_overlap_on_their_own_planes_and_get_no_box() -> None:
     regions = [proposal("r1", 10, 10, 60, 60, "road", "annotator"), proposal("r2", 40, 40, 90, 90, "road", "annotator")]
 

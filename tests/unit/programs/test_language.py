@@ -84,5 +84,25 @@ def test_json_with_an_extra_field_is_refused() -> None:
         from_json({"op": "cat", "category": "school", "extra": 1})
 
 
+@pytest.mark.parametrize(
+    "value",
+    [
+        {"op": ["cat"]},
+        {"op": "and", "args": 5},
+        {"op": "cat", "category": {"op": "cat"}},
+        {"op": "rel", "of": 1, "relation": [], "anchor": 2},
+        7,
+    ],
+)
+def test_json_of_the_wrong_shape_is_a_program_error(value: object) -> None:
+    with pytest.raises(ProgramError):
+        from_json(value)
+
+
+def test_a_set_in_the_place_of_a_name_is_refused() -> None:
+    with pytest.raises(ProgramError, match="expected a name"):
+        parse("(cat (cat pond))")
+
+
 def test_relations_are_listed_outermost_first() -> None:
     assert list(relations_of(parse("(rel (cat a) near (nearest (cat b) (cat c)))"))) == ["near", "nearest"]
