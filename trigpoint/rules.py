@@ -18,6 +18,9 @@ TOPOLOGY = ("inside", "contains", "outside", "overlaps")
 RELATIONS = (*DIRECTIONS, *DISTANCES, *TOPOLOGY)
 """All relation names that a graph stores by default, in storage order."""
 
+KNOWN_RELATIONS = (*RELATIONS, "touches")
+"""All relation names that a graph can store; `touches` is off by default."""
+
 INVERSE = {
     "north_of": "south_of",
     "south_of": "north_of",
@@ -27,6 +30,7 @@ INVERSE = {
     "contains": "inside",
     "near": "near",
     "far": "far",
+    "touches": "touches",
     "overlaps": "overlaps",
 }
 """Relation → the relation of the reverse pair (symmetric relations map to themselves)."""
@@ -103,9 +107,9 @@ class Rules(Record):
     @field_validator("relations")
     @classmethod
     def _known_relations(cls, value: tuple[str, ...]) -> tuple[str, ...]:
-        unknown = sorted(set(value) - set(RELATIONS))
+        unknown = sorted(set(value) - set(KNOWN_RELATIONS))
         if unknown or len(set(value)) != len(value):
-            raise ValueError(f"relations are {list(value)}, expected some of {list(RELATIONS)}, each once")
+            raise ValueError(f"relations are {list(value)}, expected some of {list(KNOWN_RELATIONS)}, each once")
         halves = sorted(name for name in value if INVERSE.get(name, name) not in value)
         if halves:
             raise ValueError(f"relations have {halves} without their inverses {[INVERSE[name] for name in halves]}")

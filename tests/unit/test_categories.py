@@ -95,3 +95,31 @@ def test_nothing_in_code_names_a_category() -> None:
 
     assert found == {}
     assert isinstance(SETTLEMENT, Taxonomy)
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        (["school", "temple"], "both values of axis 'kind'"),
+        (["tin_roof"], "nothing says what it is"),
+        (["tin_roof", "road"], "describes 'building' alone"),
+        (["scool"], "nearest: school"),
+    ],
+)
+def test_values_of_one_thing_must_fit_together(values: list[str], message: str) -> None:
+    with pytest.raises(TaxonomyError, match=message):
+        TAXONOMY.one_per_axis(values)
+
+
+def test_values_of_one_thing_come_in_the_order_of_the_axes() -> None:
+    assert TAXONOMY.one_per_axis(["tin_roof", "school"]) == ("school", "tin_roof")
+
+
+def test_two_categories_of_one_name_are_refused(tmp_path: Path) -> None:
+    data = TAXONOMY.to_json()
+    data["categories"][2]["plural"] = data["categories"][1]["plural"]
+    path = tmp_path / "t.yaml"
+    path.write_text(yaml.safe_dump(data), encoding="utf-8")
+
+    with pytest.raises(TaxonomyError, match="'schools' names more than one category"):
+        load_taxonomy(path)

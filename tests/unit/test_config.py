@@ -83,3 +83,39 @@ def test_the_example_in_the_repository_and_the_printed_one_are_good(tmp_path: Pa
     assert check_files(load_config(ROOT / "examples" / "banepa" / "release.yaml")) == []
     load_config(ROOT / "trigpoint" / "example.yaml")
     assert len(list((ROOT / "examples" / "banepa").rglob("*.yaml"))) == 1
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"imagery": {"acquired": "2025-02-30"}}, "day"),
+        ({"scenes": {"grid": {"sizes_px": [0]}}}, "greater than 0"),
+        ({"scenes": {"windows": [[0, 0, 0, 8]]}}, "greater than 0"),
+    ],
+)
+def test_what_cannot_work_is_refused_before_any_work(tmp_path: Path, change: dict[str, dict[str, object]], message: str) -> None:
+    source = {**MINIMAL["sources"][0]}  # type: ignore[index]
+    for key, value in change.items():
+        source[key] = {**source[key], **value}
+
+    with pytest.raises(ConfigError, match=message):
+        load_config(written(tmp_path, sources=[source]))
+
+
+@pytest.mark.parametrize("acquired", ["2025", "2025-06", "2024-02-29"])
+def test_years_months_and_days_are_dates(tmp_path: Path, acquired: str) -> None:
+    source = {**MINIMAL["sources"][0]}  # type: ignore[index]
+    source["imagery"] = {**source["imagery"], "acquired": acquired}
+
+    assert load_config(written(tmp_path, sources=[source])).sources[0].imagery.acquired == acquired
+
+
+@pytest.mark.parametrize(("relations", "message"), [(["nort_of"], "expected some of"), (["north_of"], "without their inverses")])
+def test_relations_are_known_and_come_with_their_inverses(tmp_path: Path, relations: list[str], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        load_config(written(tmp_path, rules={"relations": relations}))
+
+
+def test_shares_are_not_negative(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="greater than or equal to 0"):
+        load_config(written(tmp_path, split={"shares": {"train": 1.5, "val": -0.5, "test": 0.0}}))

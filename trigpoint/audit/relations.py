@@ -28,12 +28,12 @@ DIRECTIONS = {"north_of": 0.0, "east_of": 90.0, "south_of": 180.0, "west_of": 27
 """Relation → true azimuth of the middle of its sector, degrees."""
 
 INVERSES = {"north_of": "south_of", "south_of": "north_of", "east_of": "west_of", "west_of": "east_of"}
-SYMMETRIC = ("near", "far", "overlaps")
+SYMMETRIC = ("near", "far", "touches", "overlaps")
 TOPOLOGY = ("inside", "contains", "outside", "overlaps")
-UNITS = dict.fromkeys(DIRECTIONS, "deg") | {"near": "m", "far": "m"} | dict.fromkeys(TOPOLOGY, "share")
+UNITS = dict.fromkeys(DIRECTIONS, "deg") | {"near": "m", "far": "m", "touches": "m"} | dict.fromkeys(TOPOLOGY, "share")
 DISJOINT = (
     ("north_of", "south_of"), ("east_of", "west_of"), ("north_of", "east_of"), ("north_of", "west_of"), ("south_of", "east_of"),
-    ("south_of", "west_of"), ("near", "far"), ("inside", "outside"), ("inside", "overlaps"), ("outside", "overlaps"),
+    ("south_of", "west_of"), ("near", "far"), ("touches", "far"), ("inside", "outside"), ("inside", "overlaps"), ("outside", "overlaps"),
 )  # fmt: skip
 """Pairs of relations that are never both TRUE of one subject and anchor."""
 
@@ -182,6 +182,8 @@ def expect_relations(m: Measures, masks: Masks, names: Sequence[str]) -> dict[st
     for name in ("near", "far"):
         if name in names:
             result[name] = _distance(m, name, of_smaller)
+    if "touches" in names:
+        result["touches"] = _touches(m, of_smaller)
     inside = _inside(m, masks, _floored(filled / pixels[:, None])) if {"inside", "contains"} & set(names) else None
     if inside is not None and "inside" in names:
         result["inside"] = inside
@@ -338,6 +340,20 @@ def _distance(m: Measures, name: str, shared: Matrix) -> Expected:
         }
     low, high = _constant(own.shape, margin, max(1e-3 * margin, 0.05 * limits.band_m))
     return Expected(own, accepts, m.distances, np.full(own.shape, limits.band_m), low, high)
+
+
+def _touches(m: Measures, shared: Matrix) -> Expected:
+    """`touches`: no shared pixel and outlines at most 1 pixel apart; undecided from there up to 2τ."""
+    limits = m.limits
+    disjoint, gap = shared == 0, m.distances
+    own = np.where(disjoint & (gap <= limits.gsd_m), TRUE, np.where(disjoint & (gap <= limits.two_tau_m), UNDECIDED, FALSE))
+    accepts = {
+        TRUE: disjoint & (gap <= limits.gsd_m + limits.band_m),
+        UNDECIDED: disjoint & (gap <= limits.two_tau_m + limits.band_m) & (gap >= limits.gsd_m - limits.band_m),
+        FALSE: ~disjoint | (gap >= limits.two_tau_m - limits.band_m),
+    }
+    low, high = _constant(own.shape, limits.two_tau_m, max(1e-3 * limits.two_tau_m, 0.05 * limits.band_m))
+    return Expected(own, accepts, gap, np.full(own.shape, limits.band_m), low, high)
 
 
 def _with_regions(m: Measures, own: Matrix, accepts: dict[int, Matrix], *, either: bool = False) -> tuple[Matrix, dict[int, Matrix]]:

@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from trigpoint.errors import ProgramError
 from trigpoint.identity import make_id
-from trigpoint.rules import RELATIONS
+from trigpoint.rules import KNOWN_RELATIONS
 
 Key = Literal["area", "length", "north", "east"]
 Extreme = Literal["most", "least"]
@@ -154,8 +154,8 @@ def from_json(value: Any) -> Node:
         return Attr(of, key, extreme)
     anchor = from_json(value["anchor"])
     if op == "rel":
-        if not isinstance(value["relation"], str) or value["relation"] not in RELATIONS:
-            raise ProgramError(f"relation {value['relation']!r}: expected one of {RELATIONS}")
+        if not isinstance(value["relation"], str) or value["relation"] not in KNOWN_RELATIONS:
+            raise ProgramError(f"relation {value['relation']!r}: expected one of {KNOWN_RELATIONS}")
         return Rel(of, str(value["relation"]), anchor)
     return Nearest(of, anchor) if op == "nearest" else Farthest(of, anchor)
 

@@ -55,7 +55,7 @@ def select_queries(candidates: Iterable[Candidate], quota: Quota) -> Selection:
             shortfalls.append(f"level {level}: {asked - missing} of {asked} queries that the quota asks for; the scenes supply no more")
     share = quota.unanswerable_share
     n_unanswerable = math.floor(len(chosen) * share / (1 - share) + 0.5)
-    chosen += _unanswerable(by_scene, n_unanswerable, used, shortfalls)
+    chosen += _unanswerable(by_scene, n_unanswerable, quota, used, shortfalls)
     return Selection(sorted(chosen, key=lambda c: (c.scene_id, c.query_id)), shortfalls)
 
 
@@ -97,10 +97,10 @@ def _most_varied(
 
 
 def _unanswerable(
-    by_scene: dict[str, list[Candidate]], n: int, used: Counter[tuple[str, object]], shortfalls: list[str]
+    by_scene: dict[str, list[Candidate]], n: int, quota: Quota, used: Counter[tuple[str, object]], shortfalls: list[str]
 ) -> list[Candidate]:
-    """Take unanswerable queries in turn, one per scene and level, until there are `n`."""
-    levels = sorted({c.level for found in by_scene.values() for c in found if c.kind != "answerable"})
+    """Take unanswerable queries in turn, one per scene and level that the quota asks for, until there are `n`."""
+    levels = [level for level, most in sorted(quota.per_scene.items()) if most > 0]
     pools = [
         _Pool(c for c in by_scene[scene] if c.kind != "answerable" and c.level == level) for level in levels for scene in sorted(by_scene)
     ]

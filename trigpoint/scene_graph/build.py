@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from trigpoint.categories import TRUE, UNDECIDED
 from trigpoint.geometry.frames import SceneFrame, azimuth_deg
-from trigpoint.rules import DIRECTIONS, Rules
+from trigpoint.rules import DIRECTIONS, DISTANCES, Rules
 from trigpoint.scene_graph.graph import Nodes, SceneGraph
 
 FloatArray = NDArray[np.float64]
@@ -88,7 +88,11 @@ def build_graph(
     near = _threshold(near_m - distance_m, near_margin)
     verdicts["near"] = np.where(overlap_verdict >= 0, overlap_verdict, near).astype(np.int8)
     verdicts["far"] = _threshold(distance_m - far_m, far_margin)
-    for name, margin in (("near", near_margin), ("far", far_margin)):
+    apart_px = shares.of_smaller <= rules.share_floor
+    verdicts["touches"] = np.where(
+        apart_px & (distance_m <= gsd_m), TRUE, np.where(apart_px & (distance_m <= two_tau_m), UNDECIDED, 0)
+    ).astype(np.int8)
+    for name, margin in (("near", near_margin), ("far", far_margin), ("touches", two_tau_m)):
         values[name], margins[name] = distance_m, np.full((n, n), margin)
 
     verdicts.update(_directions(nodes, outlines, frame, two_tau_m, rules, values, margins))
@@ -98,7 +102,7 @@ def build_graph(
     _topology(shares, distance_m, two_tau_m, nodes, rules, verdicts, values, margins)
     for name in verdicts:
         verdicts[name] = np.where(apart, verdicts[name], 0).astype(np.int8)
-    units = {name: "deg" if name in DIRECTIONS else "m" if name in ("near", "far") else "share" for name in verdicts}
+    units = {name: "deg" if name in DIRECTIONS else "m" if name in (*DISTANCES, "touches") else "share" for name in verdicts}
     kept = [name for name in rules.relations if name in verdicts]
     return SceneGraph(
         scene_id=scene_id,

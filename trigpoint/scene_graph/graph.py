@@ -176,11 +176,18 @@ def algebra_violations(graph: SceneGraph) -> list[str]:
         if name not in verdicts or inverse not in verdicts:
             continue
         reverse = verdicts[inverse].T
-        if name in ("inside", "contains", "near", "far", "overlaps"):
+        if name in ("inside", "contains", "near", "far", "touches", "overlaps"):
             report(f"{name} and reverse {inverse} differ", verdicts[name] != reverse)
         else:
             report(f"{name} TRUE but reverse {inverse} FALSE", both & (verdicts[name] == TRUE) & (reverse == FALSE))
-    for one, other in (("north_of", "south_of"), ("east_of", "west_of"), ("near", "far"), ("inside", "outside"), ("inside", "overlaps")):
+    for one, other in (
+        ("north_of", "south_of"),
+        ("east_of", "west_of"),
+        ("near", "far"),
+        ("touches", "far"),
+        ("inside", "outside"),
+        ("inside", "overlaps"),
+    ):
         if one in verdicts and other in verdicts:
             report(f"{one} and {other} both TRUE", (verdicts[one] == TRUE) & (verdicts[other] == TRUE))
     for name, matrix in verdicts.items():

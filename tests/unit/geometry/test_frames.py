@@ -111,3 +111,21 @@ def test_shorter_side_is_that_of_the_valid_area() -> None:
     valid[10:50, 5:95] = True
 
     assert frame.shorter_side_m(valid) == pytest.approx(40 * 0.5, rel=1e-3)
+
+
+@pytest.mark.parametrize(("crs", "centre"), [("EPSG:2048", (19.0, -33.5)), ("EPSG:5513", (15.0, 50.0)), ("EPSG:5514", (15.0, 50.0))])
+def test_image_up_is_true_also_where_axes_count_westings_and_southings(crs: str, centre: tuple[float, float]) -> None:
+    from trigpoint.geometry.frames import transformer
+
+    x, y = transformer("OGC:CRS84", crs).transform(*centre)
+    frame = frame_of(crs, (1.0, 0.0, x - 50, 0.0, -1.0, y + 50), 100, 100)
+    middle, up = frame.lonlat_from_image(np.array([[50.0, 50.0], [50.0, 10.0]]))
+    azimuth = GEOD.inv(*middle, *up)[0]
+
+    assert (frame.record.image_up_deg - azimuth + 180) % 360 - 180 == pytest.approx(0, abs=0.01)
+
+
+def test_no_points_have_no_convergence() -> None:
+    frame = frame_of("EPSG:3857", BANEPA, 100, 100)
+
+    assert frame.convergence_at(np.zeros((0, 2))).shape == (0,)

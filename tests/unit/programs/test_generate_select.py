@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from tests.unit.programs._town import TAXONOMY, town
-from trigpoint.categories import UNDECIDED
+from trigpoint.categories import UNDECIDED, Taxonomy
 from trigpoint.programs.generate import Candidate, Generated, generate_candidates
 from trigpoint.programs.language import And, Cat, Rel, level_of, selected_category
 from trigpoint.programs.resolver import Resolver
@@ -128,3 +128,34 @@ def test_selection_prefers_what_was_used_least() -> None:
     made = select_queries(pool, Quota({3: 3}, 0.0, 9))
 
     assert len({c.relations for c in made.chosen}) == 3
+
+
+def test_subcategories_and_joined_axes_are_asked_with_one_and_with_two_relations() -> None:
+    made = [c for seed in range(3) for c in generated(seed, 40)[1].candidates if c.kind == "answerable"]
+
+    assert any(c.level == 4 and c.category == ("school",) for c in made)
+    assert any(c.level == 3 and c.category == ("building", "tin_roof") for c in made)
+    assert any(c.level == 4 and len(c.category) == 2 for c in made)
+
+
+def test_no_answerable_program_has_a_part_that_is_not_needed() -> None:
+    for seed in range(4):
+        resolver, made = generated(seed, 10)
+        for candidate in (c for c in made.candidates if c.kind == "answerable" and isinstance(c.node, And) and c.level == 4):
+            for half in candidate.node.args:  # type: ignore[union-attr]
+                answer = resolver.answer(half)
+                assert answer.undecided or answer.members != candidate.answer_ids
+
+
+def test_a_category_is_not_absent_when_a_poi_names_a_narrower_one() -> None:
+    data = TAXONOMY.to_json()
+    data["categories"].append({"id": "pagoda", "axis": "kind", "parent": "temple", "noun": "pagoda", "plural": "pagodas"})
+    taxonomy = Taxonomy.model_validate(data)
+    resolver = Resolver(town(0, 3), taxonomy, RULES, {"kind"})  # a school and no temple: the temple is an absent sibling
+
+    def absent(pois: frozenset[str]) -> list[str]:
+        made = generate_candidates(resolver, lambda *_: 0.25, pois, seed=1)
+        return [c.node.category for c in made.candidates if c.kind == "category_absent" and isinstance(c.node, Cat)]
+
+    assert absent(frozenset()) == ["temple"]
+    assert absent(frozenset({"pagoda"})) == []

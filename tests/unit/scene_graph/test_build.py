@@ -172,3 +172,18 @@ def test_a_broken_graph_is_noticed() -> None:
     graph.verdicts["south_of"][0, 1] = FALSE
 
     assert any("north_of TRUE but reverse south_of FALSE" in line for line in algebra_violations(graph))
+
+
+@pytest.mark.parametrize(("gap", "expected"), [(0, TRUE), (1, TRUE), (3, UNDECIDED), (10, FALSE)])
+def test_touching_is_within_a_pixel_and_undecided_up_to_twice_the_tolerance(gap: int, expected: int) -> None:
+    rules = Rules(relations=("near", "far", "touches"))
+    graph = graph_of([(20, 100, 40, 120), (40 + gap, 100, 60 + gap, 120)], rules=rules)
+
+    assert verdict(graph, "touches", 0, 1) == verdict(graph, "touches", 1, 0) == expected
+    assert algebra_violations(graph) == []
+
+
+def test_what_shares_pixels_does_not_touch() -> None:
+    graph = graph_of([(95, 150, 115, 170)], [region(100, 100, 300, 250)], Rules(relations=("touches",)))
+
+    assert verdict(graph, "touches", 0, 1) == FALSE

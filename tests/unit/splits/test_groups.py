@@ -5,6 +5,7 @@ import pytest
 import shapely
 
 from trigpoint.errors import LeakageError
+from trigpoint.geometry.repair import split_at_antimeridian
 from trigpoint.records.scene import Window
 from trigpoint.splits.groups import SplitScene, assign_groups, footprint_distance_m, group_scenes, split_document
 
@@ -81,3 +82,14 @@ def test_a_leaking_assignment_is_refused_with_its_pairs() -> None:
     with pytest.raises(LeakageError, match="share 2500 native pixels") as caught:
         split_document("p", scenes, [], {"train": ["s1"], "val": ["s2"], "test": ["s3"]}, 0, SHARES, (0, 100))
     assert caught.value.pairs == [("s1", "s2")]
+
+
+def test_wide_footprints_that_overlap_are_at_no_distance() -> None:
+    assert footprint_distance_m(shapely.box(8, 45, 9.4, 46), shapely.box(9.3, 45, 10.7, 46)) == 0
+
+
+def test_a_footprint_split_at_the_antimeridian_is_as_near_as_it_is() -> None:
+    whole = split_at_antimeridian(shapely.Polygon([(179.995, 0), (-179.995, 0), (-179.995, 0.01), (179.995, 0.01)]))
+
+    assert whole.geom_type == "MultiPolygon"
+    assert footprint_distance_m(whole, shapely.box(-179.9945, 0, -179.99, 0.01)) == pytest.approx(55.7, rel=0.01)

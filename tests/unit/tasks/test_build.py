@@ -19,7 +19,7 @@ from tasks.stages import STAGES
 from tasks.workspace import Workspace
 from tests.tiny_project import ROOT, make_project, tree_digest
 from trigpoint.audit import audit_release
-from trigpoint.errors import InputError
+from trigpoint.errors import ConfigError, InputError
 from trigpoint.release.reader import Release
 
 
@@ -322,3 +322,38 @@ def test_workers_end_when_their_build_is_killed(tmp_path: Path) -> None:
             break
         time.sleep(0.1)
     assert not Path(f"/proc/{worker}").exists()
+
+
+def test_a_scene_without_any_instance_is_released_without_queries(tmp_path: Path) -> None:
+    config = make_project(tmp_path / "p")
+    text = yaml.safe_load(config.read_text(encoding="utf-8"))
+    text["sources"][1]["footprints"] = []
+    config.write_text(yaml.safe_dump(text), encoding="utf-8")
+
+    report = build(config)
+    release = Release.open(tmp_path / "p" / "release")
+
+    assert report.state == "done"
+    source_of = {row["scene_id"]: row["source"] for row in release.scenes.select(["scene_id", "source"]).to_pylist()}
+    assert set(source_of.values()) == {"a", "b"}
+    assert {source_of[q.scene_id] for q in release.queries} == {"a"}
+
+
+def test_one_raster_in_two_sources_is_refused_before_any_work(tmp_path: Path) -> None:
+    config = make_project(tmp_path / "p")
+    (tmp_path / "p" / "b.tif").write_bytes((tmp_path / "p" / "a.tif").read_bytes())
+
+    with pytest.raises(ConfigError, match=r"sources\.b\.imagery: is the raster of source 'a'; merge"):
+        start_build(Workspace(config), "test")
+
+
+def test_a_release_with_touching_audits_clean_too(tmp_path: Path) -> None:
+    from trigpoint.rules import KNOWN_RELATIONS
+
+    config = make_project(tmp_path / "p", rules={"min_instance_px": 60, "relations": list(KNOWN_RELATIONS)})
+
+    report = build(config)
+
+    assert report.findings == []
+    edges = Release.open(tmp_path / "p" / "release").relations.column("relation").to_pylist()
+    assert "touches" in edges
