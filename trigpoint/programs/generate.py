@@ -225,6 +225,8 @@ class _Generator:
                 one, other = nodes[i], nodes[j]
                 if one.relation == other.relation or (one.relation in DISTANCES and other.relation in DISTANCES):
                     continue
+                if one.anchor == other.anchor and _exclude_each_other(one.relation, other.relation):
+                    continue
                 self._offer(And(tuple(sorted((one, other), key=lambda a: a.canonical()))), 4, cap)
                 if cap.is_full:
                     break
@@ -378,9 +380,6 @@ class _Generator:
         """Whether an empty answer is worth asking: the relation to that anchor holds for something else."""
         match node:
             case And(args):
-                pairs = {(arg.relation, arg.anchor) for arg in args if isinstance(arg, Rel)}
-                if any((COUNTERPART.get(relation), anchor) in pairs for relation, anchor in pairs):
-                    return False  # north and south of one thing: empty by its words alone
                 return all((self.resolver.execute(arg) == TRUE).any() and self._has_room(arg) for arg in args)
             case Rel(_, relation, anchor):
                 edge = self.graph.verdicts[relation][:, self.resolver.denoted(anchor)]
@@ -426,6 +425,14 @@ class _Generator:
             + int(not members or len(members) > rule.cardinality)
         )
         return "hard" if points >= rule.hard_from else "medium" if points >= rule.medium_from else "easy"
+
+
+def _exclude_each_other(one: str, other: str) -> bool:
+    """Whether nothing can be in both relations to one anchor: two of the four sectors, inside and outside.
+
+    "East of the pond and south of the pond" is empty by the sectors alone, though people would take it for south-east.
+    """
+    return (one in DIRECTIONS and other in DIRECTIONS) or COUNTERPART.get(one) == other
 
 
 def _with_category(node: Node, category: Node) -> Node:

@@ -59,6 +59,9 @@ def test_pairs_have_two_different_relations_and_not_two_distances() -> None:
         names = [arg.relation for arg in node.args if isinstance(arg, Rel)]
         assert len(set(names)) == 2
         assert set(names) != {"near", "far"}
+        if node.args[0].anchor == node.args[1].anchor:  # type: ignore[union-attr]
+            assert not set(names) <= {"north_of", "east_of", "south_of", "west_of"}
+            assert set(names) != {"inside", "outside"}
 
 
 def test_generation_is_the_same_every_time() -> None:
