@@ -68,11 +68,6 @@ class ArtefactStore:
             self._files = _RemoteFiles(location)
         self._cache_folder = cache_folder or _default_cache_folder()
 
-    @property
-    def is_local(self) -> bool:
-        """Whether the store is a folder of this machine."""
-        return isinstance(self._files, _LocalFiles)
-
     def put_bytes(self, data: bytes, suffix: str) -> ArtefactRef:
         """Store bytes and return their reference.
 

@@ -3,6 +3,7 @@
 import numpy as np
 from numpy.typing import NDArray
 
+from trigpoint.imagery.windows import window_around_pixel
 from trigpoint.records.scene import Window
 
 
@@ -50,10 +51,12 @@ def window_around(col: float, row: float, size_px: int, width: int, height: int)
     (44, 22, 256, 256)
     """
 
-    def start(centre: float, extent: int) -> int:
-        return int(min(max(0, np.floor(centre) - size_px // 2), max(0, extent - size_px)))
+    centred = window_around_pixel(int(np.floor(col)), int(np.floor(row)), size_px, size_px)
 
-    return Window(col_off=start(col, width), row_off=start(row, height), width=size_px, height=size_px)
+    def shifted(start: int, extent: int) -> int:
+        return min(max(0, start), max(0, extent - size_px))
+
+    return centred.model_copy(update={"col_off": shifted(centred.col_off, width), "row_off": shifted(centred.row_off, height)})
 
 
 def spread_points(lonlat: NDArray[np.float64], order: list[int], min_spacing_m: float, limit: int) -> list[int]:

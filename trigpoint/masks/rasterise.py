@@ -63,12 +63,3 @@ def crop_mask(polygon: BaseGeometry, height: int, width: int) -> CropMask:
     local = shapely.transform(polygon, lambda points: points - (col0, row0))
     burnt = rasterio.features.rasterize([(local, 1)], out_shape=(row1 - row0, col1 - col0), dtype="uint8")
     return CropMask(row0, col0, np.asarray(burnt, dtype=bool))
-
-
-def trim(crop: CropMask) -> CropMask:
-    """Shrink a crop to the window of its true pixels; empty stays empty."""
-    rows, cols = np.flatnonzero(crop.mask.any(axis=1)), np.flatnonzero(crop.mask.any(axis=0))
-    if not rows.size:
-        return CropMask(0, 0, np.zeros((0, 0), dtype=bool))
-    window = crop.mask[rows[0] : rows[-1] + 1, cols[0] : cols[-1] + 1]
-    return CropMask(crop.row_off + int(rows[0]), crop.col_off + int(cols[0]), window)

@@ -6,7 +6,6 @@ Not here: measuring (`trigpoint.scene_graph.build`), programs (`trigpoint.progra
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -129,19 +128,6 @@ class SceneGraph:
             },
             schema=EDGE_SCHEMA,
         )
-
-    def to_networkx(self) -> Any:
-        """Return a networkx MultiDiGraph: nodes by instance id, one edge per stored relation, keyed by its name."""
-        import networkx as nx
-
-        graph = nx.MultiDiGraph(scene_id=self.scene_id)
-        for k, instance_id in enumerate(self.nodes.instance_ids):
-            graph.add_node(instance_id, category=list(self.nodes.categories[k]), countable=bool(self.nodes.countable[k]))
-        for edge in self.to_edges().to_pylist():
-            graph.add_edge(
-                edge["subject_id"], edge["anchor_id"], key=edge["relation"], **{k: edge[k] for k in ("verdict", "value", "margin")}
-            )
-        return graph
 
 
 def verdicts_from_edges(edges: pa.Table, instance_ids: Sequence[str], relations: Sequence[str]) -> dict[str, NDArray[np.int8]]:

@@ -9,7 +9,7 @@ from hypothesis.extra.numpy import arrays
 
 from trigpoint.errors import InputError
 from trigpoint.geometry.outlines import _halves, _simplified_rings, measuring_outline, polygon_from_mask, polygons_from_labels
-from trigpoint.masks.rasterise import crop_mask, trim
+from trigpoint.masks.rasterise import crop_mask
 from trigpoint.masks.rle import decode_rle, encode_mask
 
 MASKS = arrays(bool, st.tuples(st.integers(1, 14), st.integers(1, 17)))
@@ -100,10 +100,3 @@ def test_index_map_is_traced_value_by_value() -> None:
 def test_empty_mask_is_refused() -> None:
     with pytest.raises(InputError, match="0 true pixels"):
         polygon_from_mask(np.zeros((3, 4), dtype=bool))
-
-
-def test_trim_shrinks_to_the_true_pixels() -> None:
-    crop = crop_mask(shapely.box(3.4, 2.4, 7.6, 4.6), 20, 20)
-
-    assert trim(crop).mask.shape == (3, 5)
-    assert trim(crop).area_px == crop.area_px == 15
