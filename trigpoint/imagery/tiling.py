@@ -50,7 +50,6 @@ def window_around(col: float, row: float, size_px: int, width: int, height: int)
     >>> window_around(280.5, 150.5, 256, 300, 300).as_tuple()
     (44, 22, 256, 256)
     """
-
     centred = window_around_pixel(int(np.floor(col)), int(np.floor(row)), size_px, size_px)
 
     def shifted(start: int, extent: int) -> int:
