@@ -8,7 +8,7 @@ import shapely
 from numpy.typing import NDArray
 
 from storage.rasters import read_label_tif, read_plane_tif
-from tasks.scenes import collected_scenes, open_scene, results_by_item, scene_payload
+from tasks.scenes import open_scene, scene_items
 from tasks.steps import Done, Item, Made
 from tasks.tables import item_table
 from tasks.workspace import Workspace
@@ -19,16 +19,7 @@ from trigpoint.records.tables import INSTANCE_SCHEMA, OUTLINE_SCHEMA
 
 def plan(workspace: Workspace, done: Done) -> list[Item]:
     """One item per annotated scene."""
-    annotated = results_by_item(done, "annotate")
-    return [
-        Item(
-            item_id=entry.scene.scene_id,
-            inputs=(entry.image.sha256, annotated[entry.scene.scene_id].content_sha256),
-            payload={**scene_payload(entry), "annotate": annotated[entry.scene.scene_id].to_json()},
-        )
-        for entry in collected_scenes(workspace, done)
-        if entry.scene.scene_id in annotated
-    ]
+    return scene_items(workspace, done, ("annotate",))
 
 
 def read_masks(workspace: Workspace, annotated: ItemResult) -> tuple[NDArray[np.uint16], NDArray[Any]]:

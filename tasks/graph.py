@@ -7,7 +7,7 @@ import pyarrow as pa
 import shapely
 
 from tasks.boxes import read_masks
-from tasks.scenes import collected_scenes, open_scene, results_by_item, scene_payload
+from tasks.scenes import open_scene, scene_items
 from tasks.steps import Done, Item, Made
 from tasks.tables import item_table
 from tasks.workspace import Workspace
@@ -21,19 +21,7 @@ from trigpoint.scene_graph.graph import EDGE_SCHEMA, Nodes, SceneGraph, algebra_
 
 def plan(workspace: Workspace, done: Done) -> list[Item]:
     """One item per measured scene."""
-    annotated, boxes = results_by_item(done, "annotate"), results_by_item(done, "boxes")
-    items: list[Item] = []
-    for entry in collected_scenes(workspace, done):
-        scene_id = entry.scene.scene_id
-        if scene_id in annotated and scene_id in boxes:
-            items.append(
-                Item(
-                    item_id=scene_id,
-                    inputs=(entry.image.sha256, annotated[scene_id].content_sha256, boxes[scene_id].content_sha256),
-                    payload={**scene_payload(entry), "annotate": annotated[scene_id].to_json(), "boxes": boxes[scene_id].to_json()},
-                )
-            )
-    return items
+    return scene_items(workspace, done, ("annotate", "boxes"))
 
 
 def nodes_from_rows(rows: list[dict[str, Any]]) -> Nodes:

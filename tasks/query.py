@@ -9,7 +9,7 @@ import pyarrow as pa
 import shapely
 
 from tasks.graph import load_graph
-from tasks.scenes import collected_scenes, open_scene, results_by_item, scene_payload
+from tasks.scenes import open_scene, results_by_item, scene_items
 from tasks.steps import Done, Item, Made
 from tasks.tables import all_rows, item_table, table_digest
 from tasks.workspace import Workspace
@@ -29,29 +29,13 @@ SECTOR_GRID = 64
 
 def plan_candidates(workspace: Workspace, done: Done) -> list[Item]:
     """One item per scene with a graph."""
-    boxes, graphs = results_by_item(done, "boxes"), results_by_item(done, "graph")
-    poi_digest = {result.item_id: table_digest(item_table(workspace, result, "poi")) for result in done["collect"]}
+    sources = results_by_item(done, "collect")
+    poi_digest = {name: table_digest(item_table(workspace, result, "poi")) for name, result in sources.items()}
     items: list[Item] = []
-    for entry in collected_scenes(workspace, done):
-        scene_id = entry.scene.scene_id
-        if scene_id in boxes and scene_id in graphs:
-            items.append(
-                Item(
-                    item_id=scene_id,
-                    inputs=(
-                        poi_digest[entry.scene.source],
-                        entry.image.sha256,
-                        boxes[scene_id].content_sha256,
-                        graphs[scene_id].content_sha256,
-                    ),
-                    payload={
-                        **scene_payload(entry),
-                        "collect": entry.source_result.to_json(),
-                        "boxes": boxes[scene_id].to_json(),
-                        "graph": graphs[scene_id].to_json(),
-                    },
-                )
-            )
+    for item in scene_items(workspace, done, ("boxes", "graph")):
+        source = item.payload["scene"]["source"]
+        payload = {**item.payload, "collect": sources[source].to_json()}
+        items.append(item.model_copy(update={"inputs": (*item.inputs, poi_digest[source]), "payload": payload}))
     return items
 
 
