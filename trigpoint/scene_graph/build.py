@@ -3,13 +3,14 @@
 All lengths are true ground metres in the scene's local frame; azimuths are degrees clockwise from true north.
 """
 
-from typing import NamedTuple
+from functools import cached_property
+from typing import Any, NamedTuple
 
 import numpy as np
 import shapely
 from numpy.typing import NDArray
 
-from trigpoint.categories import TRUE, UNDECIDED
+from trigpoint.categories import FALSE, TRUE, UNDECIDED
 from trigpoint.geometry.frames import SceneFrame, azimuth_deg
 from trigpoint.rules import DIRECTIONS, DISTANCES, Rules
 from trigpoint.scene_graph.graph import Nodes, SceneGraph
@@ -34,17 +35,29 @@ class SceneMasks(NamedTuple):
 
 
 class Shares(NamedTuple):
-    """Shared pixels of pairs, as matrices (n, n) [subject, anchor].
+    """Shared pixels of pairs, as matrices (n, m) [subject, anchor].
 
     Attributes:
         of_smaller: Share of the smaller of the two that both cover; 0 between countable instances.
         in_filled: Share of the subject inside the anchor's mask with holes filled; NaN unless the anchor is a region.
-        in_filled_verdict: The verdict of `inside` (`rel` semantics), 0 unless the anchor is a region.
+        filled_by: Share of the anchor inside the subject's mask with holes filled; NaN unless the subject is a region.
+        inside: The verdict of `inside`, 0 unless the anchor is a region.
+        contains: The verdict of `contains`, 0 unless the subject is a region.
     """
 
     of_smaller: FloatArray
     in_filled: FloatArray
-    in_filled_verdict: VerdictArray
+    filled_by: FloatArray
+    inside: VerdictArray
+    contains: VerdictArray
+
+
+class _Measured(NamedTuple):
+    """One relation, as matrices (n, m) [subject, anchor]."""
+
+    verdict: VerdictArray
+    value: FloatArray
+    margin: FloatArray
 
 
 def build_graph(
@@ -56,6 +69,8 @@ def build_graph(
     shorter_side_m: float,
     valid_px: int,
     rules: Rules,
+    anchors: NDArray[np.int64] | None = None,
+    is_sharp: bool = False,
 ) -> SceneGraph:
     """Build the scene graph.
 
@@ -68,69 +83,94 @@ def build_graph(
         shorter_side_m: Ground length of the shorter side of the valid area.
         valid_px: Number of valid pixels.
         rules: Thresholds and margins.
+        anchors: (m,) positions of the only anchors to measure, sorted; all when None.
+        is_sharp: Whether nothing is left undecided: every relation is decided at the middle of its undecided zone, directions by the
+            deciding ray alone, `inside` by the share alone, and a ray of length 0 is FALSE. For measuring jittered copies of a scene.
     """
     n = len(nodes)
+    columns = np.arange(n) if anchors is None else np.asarray(anchors, dtype=np.int64)
+    shape = (n, len(columns))
     gsd_m = frame.record.gsd_m
     two_tau_m = 2 * rules.outline_tolerance_px * gsd_m
-    distance_m = pair_distances(outlines)
-    shares = measure_shares(nodes, masks, rules)
-    apart = ~np.eye(n, dtype=bool)
-    verdicts: dict[str, VerdictArray] = {}
-    values: dict[str, FloatArray] = {}
-    margins: dict[str, FloatArray] = {}
+    distance_m = anchor_distances(outlines, columns)
+    shares = measure_shares(nodes, masks, rules, columns, is_sharp)
+
+    def measured(verdict: NDArray[Any], value: FloatArray, margin: float) -> _Measured:
+        return _Measured(verdict.astype(np.int8), value, np.broadcast_to(np.float64(0.0 if is_sharp else margin), shape))
+
+    def threshold(surplus: FloatArray, margin: float) -> VerdictArray:
+        return _decided(surplus, 0.0 if is_sharp else margin)
 
     near_m = min(rules.near_share * shorter_side_m, rules.near_max_px * gsd_m)
     far_m = rules.far_share * shorter_side_m
-    overlap_verdict = np.where(
-        shares.of_smaller >= rules.direction_shared_share, 0, np.where(shares.of_smaller > rules.share_floor, UNDECIDED, -1)
-    )
-    near_margin, far_margin = (max(rules.near_margin_share * threshold, two_tau_m) for threshold in (near_m, far_m))
-    near = _threshold(near_m - distance_m, near_margin)
-    verdicts["near"] = np.where(overlap_verdict >= 0, overlap_verdict, near).astype(np.int8)
-    verdicts["far"] = _threshold(distance_m - far_m, far_margin)
-    apart_px = shares.of_smaller <= rules.share_floor
-    verdicts["touches"] = np.where(
-        apart_px & (distance_m <= gsd_m), TRUE, np.where(apart_px & (distance_m <= two_tau_m), UNDECIDED, 0)
-    ).astype(np.int8)
-    for name, margin in (("near", near_margin), ("far", far_margin), ("touches", two_tau_m)):
-        values[name], margins[name] = distance_m, np.full((n, n), margin)
+    near_margin, far_margin = (max(rules.near_margin_share * limit, two_tau_m) for limit in (near_m, far_m))
+    found = {
+        "near": measured(_unless_shared(threshold(near_m - distance_m, near_margin), shares, rules, is_sharp), distance_m, near_margin),
+        "far": measured(threshold(distance_m - far_m, far_margin), distance_m, far_margin),
+        "touches": measured(_touching(distance_m, shares, gsd_m, two_tau_m, rules, is_sharp), distance_m, two_tau_m),
+    }
+    for name, direction in _directions(nodes, outlines, frame, two_tau_m, rules, columns, is_sharp).items():
+        found[name] = direction._replace(verdict=_unless_shared(direction.verdict, shares, rules, is_sharp))
+    share_margin, inside_margin = rules.outside_undecided_share, rules.inside_share - rules.inside_undecided_share
+    outside, overlaps = _outside_and_overlaps(shares, distance_m, two_tau_m, nodes.countable, columns, rules, is_sharp)
+    found["inside"] = measured(shares.inside, shares.in_filled, inside_margin)
+    found["contains"] = measured(shares.contains, shares.filled_by, inside_margin)
+    found["outside"] = measured(outside, shares.in_filled, share_margin)
+    found["overlaps"] = measured(overlaps, shares.of_smaller, share_margin)
 
-    verdicts.update(_directions(nodes, outlines, frame, two_tau_m, rules, values, margins))
-    for name in DIRECTIONS:
-        verdicts[name] = np.where(overlap_verdict >= 0, overlap_verdict, verdicts[name]).astype(np.int8)
-
-    _topology(shares, distance_m, two_tau_m, nodes, rules, verdicts, values, margins)
-    for name in verdicts:
-        verdicts[name] = np.where(apart, verdicts[name], 0).astype(np.int8)
-    units = {name: "deg" if name in DIRECTIONS else "m" if name in (*DISTANCES, "touches") else "share" for name in verdicts}
-    kept = [name for name in rules.relations if name in verdicts]
+    kept = {name: found[name] for name in rules.relations}
+    for each in kept.values():
+        each.verdict[columns, np.arange(len(columns))] = FALSE
     return SceneGraph(
         scene_id=scene_id,
         nodes=nodes,
         gsd_m=gsd_m,
         convergence_deg=frame.record.convergence_deg,
         valid_px=valid_px,
-        verdicts={name: verdicts[name] for name in kept},
+        verdicts={name: each.verdict for name, each in kept.items()},
         distance_m=distance_m,
-        values={name: values[name] for name in kept},
-        margins={name: margins[name] for name in kept},
-        units=units,
+        values={name: each.value for name, each in kept.items()},
+        margins={name: each.margin for name, each in kept.items()},
+        units={name: "deg" if name in DIRECTIONS else "m" if name in (*DISTANCES, "touches") else "share" for name in kept},
+        anchors=None if anchors is None else columns,
     )
 
 
-def pair_distances(outlines: NDArray[np.object_]) -> FloatArray:
-    """Distances between outlines, (n, n) symmetric, 0 where they share any point."""
-    n = len(outlines)
-    upper = np.triu_indices(n, 1)
-    distance = np.zeros((n, n))
+def anchor_distances(outlines: NDArray[np.object_], columns: NDArray[np.int64]) -> FloatArray:
+    """Distances between all outlines and those at `columns`, (n, m), 0 where they share any point.
+
+    Every pair is measured once, the earlier outline first, so that a column does not depend on which others are asked for.
+    """
+    n, m = len(outlines), len(columns)
+    rank = np.full(n, -1)
+    rank[columns] = np.arange(m)
+    subject, column = np.nonzero(rank[:, None] < np.arange(m))
+    anchor = columns[column]
     shapely.prepare(outlines)
-    distance[upper] = shapely.distance(outlines[upper[0]], outlines[upper[1]])
-    return distance + distance.T
+    distance = np.zeros((n, m))
+    distance[subject, column] = shapely.distance(outlines[np.minimum(subject, anchor)], outlines[np.maximum(subject, anchor)])
+    square = distance[columns]
+    distance[columns] = square + square.T
+    return distance
 
 
-def _threshold(surplus: FloatArray, margin: float) -> VerdictArray:
+def _decided(surplus: FloatArray, margin: float) -> VerdictArray:
     """TRUE when the surplus over the threshold is at least the margin, UNDECIDED within it, else FALSE."""
-    return np.where(np.abs(surplus) < margin, UNDECIDED, np.where(surplus >= margin, TRUE, 0)).astype(np.int8)
+    return np.where(np.abs(surplus) < margin, UNDECIDED, np.where(surplus >= margin, TRUE, FALSE)).astype(np.int8)
+
+
+def _unless_shared(verdict: VerdictArray, shares: Shares, rules: Rules, is_sharp: bool) -> VerdictArray:
+    """The verdict of a direction or `near` after the share rule: FALSE of what shares much, UNDECIDED of what shares little."""
+    if is_sharp:
+        return np.where(shares.of_smaller >= rules.direction_shared_share / 2, FALSE, verdict).astype(np.int8)
+    little = np.where(shares.of_smaller > rules.share_floor, UNDECIDED, verdict)
+    return np.where(shares.of_smaller >= rules.direction_shared_share, FALSE, little).astype(np.int8)
+
+
+def _touching(distance_m: FloatArray, shares: Shares, gsd_m: float, two_tau_m: float, rules: Rules, is_sharp: bool) -> VerdictArray:
+    sure_m, possible_m = ((gsd_m + two_tau_m) / 2,) * 2 if is_sharp else (gsd_m, two_tau_m)
+    verdict = np.where(distance_m <= sure_m, TRUE, np.where(distance_m <= possible_m, UNDECIDED, FALSE))
+    return np.where(shares.of_smaller <= rules.share_floor, verdict, FALSE).astype(np.int8)
 
 
 def _directions(
@@ -139,154 +179,207 @@ def _directions(
     frame: SceneFrame,
     two_tau_m: float,
     rules: Rules,
-    values: dict[str, FloatArray],
-    margins: dict[str, FloatArray],
-) -> dict[str, VerdictArray]:
-    """Verdicts of the four directions before the share rule; fills values and margins of the deciding ray."""
-    n = len(nodes)
-    centroid = nodes.centroid_m
-    convergence = frame.convergence_at(centroid) if n else np.zeros(0)
-    subject, anchor = np.nonzero(~np.eye(n, dtype=bool))
-    points = np.asarray(shapely.points(centroid), dtype=object)
-    nearest = shapely.get_coordinates(shapely.shortest_line(outlines[anchor], points[subject])).reshape(-1, 2, 2)
-    from_centroid = centroid[subject] - centroid[anchor]
-    from_nearest = nearest[:, 1] - nearest[:, 0]
-    rays = []
+    columns: NDArray[np.int64],
+    is_sharp: bool,
+) -> dict[str, _Measured]:
+    """The four directions before the share rule, with azimuth and margin of the deciding ray."""
+    centroid, countable = nodes.centroid_m, nodes.countable[columns]
+    convergence = frame.convergence_at(centroid[columns])
+    from_centroid = centroid[:, None] - centroid[columns]
+    from_nearest = from_centroid.copy()
+    asked = np.flatnonzero(~countable) if is_sharp else np.arange(len(columns))
+    from_nearest[:, asked] = _rays_from_nearest(outlines[columns[asked]], centroid)
+    azimuths, margins = [], []
     for ray in (from_centroid, from_nearest):
-        length = np.hypot(ray[:, 0], ray[:, 1])
-        azimuth = (azimuth_deg(ray) + convergence[anchor]) % 360.0
-        rays.append((azimuth, np.maximum(rules.direction_margin_deg, np.degrees(np.arctan2(two_tau_m, length)))))
-    countable_anchor = nodes.countable[anchor]
-    value, margin = (np.where(countable_anchor, rays[0][k], rays[1][k]) for k in (0, 1))
-    matrices = [np.full((n, n), np.nan), np.full((n, n), np.nan)]
-    matrices[0][subject, anchor], matrices[1][subject, anchor] = value, margin
-
-    out: dict[str, VerdictArray] = {}
+        azimuths.append((azimuth_deg(ray.reshape(-1, 2)).reshape(ray.shape[:2]) + convergence) % 360.0)
+        margins.append(np.maximum(rules.direction_margin_deg, np.degrees(np.arctan2(two_tau_m, np.hypot(ray[..., 0], ray[..., 1])))))
+    value, margin = (np.where(countable, *pair) for pair in (azimuths, margins))
+    if is_sharp:
+        margin = np.zeros_like(margin)
+    out: dict[str, _Measured] = {}
     for quarter, name in enumerate(DIRECTIONS):
-        ray_verdicts = [_sector(azimuth, 90.0 * quarter, rules.direction_half_angle_deg, half) for azimuth, half in rays]
-        agree = np.where(ray_verdicts[0] == ray_verdicts[1], ray_verdicts[0], UNDECIDED)
-        verdict = np.zeros((n, n), dtype=np.int8)
-        verdict[subject, anchor] = np.where(countable_anchor, agree, ray_verdicts[1])
-        out[name], values[name], margins[name] = verdict, matrices[0], matrices[1]
+        centre, half = 90.0 * quarter, rules.direction_half_angle_deg
+        if is_sharp:
+            off = _off_deg(value, centre)
+            out[name] = _Measured((off <= half).astype(np.int8), value, margin)
+            continue
+        from_middle, from_edge = (_sector(azimuth, centre, half, zone) for azimuth, zone in zip(azimuths, margins, strict=True))
+        agreed = np.where(from_middle == from_edge, from_middle, UNDECIDED)
+        out[name] = _Measured(np.where(countable, agreed, from_edge).astype(np.int8), value, margin)
     return out
+
+
+def _rays_from_nearest(outlines: NDArray[np.object_], points: FloatArray) -> FloatArray:
+    """Vectors from the point of each outline (m,) that is nearest to each point (n, 2), (n, m, 2); 0 for points in the outline."""
+    geometries = np.asarray(shapely.points(points), dtype=object)
+    lines = shapely.shortest_line(outlines[None, :], geometries[:, None])
+    ends = shapely.get_coordinates(lines).reshape(len(points), len(outlines), 2, 2)
+    return ends[:, :, 1] - ends[:, :, 0]
+
+
+def _off_deg(azimuth: FloatArray, centre_deg: float) -> FloatArray:
+    """Angles between azimuths and a direction, [0, 180]; NaN stays NaN."""
+    return np.abs((azimuth - centre_deg + 180.0) % 360.0 - 180.0)
 
 
 def _sector(azimuth: FloatArray, centre_deg: float, half_angle_deg: float, margin_deg: FloatArray) -> VerdictArray:
     """Verdict of rays against one sector; a ray of length 0 (NaN azimuth) is UNDECIDED."""
-    off = np.abs((azimuth - centre_deg + 180.0) % 360.0 - 180.0)
-    verdict = np.where(off <= half_angle_deg - margin_deg, TRUE, np.where(off >= half_angle_deg + margin_deg, 0, UNDECIDED))
+    off = _off_deg(azimuth, centre_deg)
+    verdict = np.where(off <= half_angle_deg - margin_deg, TRUE, np.where(off >= half_angle_deg + margin_deg, FALSE, UNDECIDED))
     return np.where(np.isnan(azimuth), UNDECIDED, verdict).astype(np.int8)
 
 
-def _topology(
+def _outside_and_overlaps(
     shares: Shares,
     distance_m: FloatArray,
     two_tau_m: float,
-    nodes: Nodes,
+    countable: NDArray[np.bool_],
+    columns: NDArray[np.int64],
     rules: Rules,
-    verdicts: dict[str, VerdictArray],
-    values: dict[str, FloatArray],
-    margins: dict[str, FloatArray],
-) -> None:
-    """Add inside, contains, outside and overlaps; topology is stored with region anchors alone."""
-    n = len(nodes)
-    region_anchor = np.broadcast_to(~nodes.countable, (n, n))
-    share = np.nan_to_num(shares.in_filled)
-    verdicts["inside"] = shares.in_filled_verdict
-    values["inside"] = shares.in_filled
-    verdicts["contains"] = shares.in_filled_verdict.T.copy()
-    values["contains"] = shares.in_filled.T.copy()
-    none = share < rules.share_floor
-    outside = np.where(none & (distance_m > two_tau_m), TRUE, np.where(none | (share <= rules.outside_undecided_share), UNDECIDED, 0))
-    verdicts["outside"] = np.where(region_anchor, outside, 0).astype(np.int8)
-    values["outside"] = shares.in_filled
-    s = shares.of_smaller
+    is_sharp: bool,
+) -> tuple[VerdictArray, VerdictArray]:
+    """Verdicts of `outside` (region anchors alone) and `overlaps` (where either is a region)."""
+    in_filled, s = np.nan_to_num(shares.in_filled), shares.of_smaller
     low, high, full = rules.outside_undecided_share, rules.inside_undecided_share, rules.inside_share
-    overlaps = np.where(
-        (s >= low) & (s <= high), TRUE, np.where(((s > rules.share_floor) & (s < low)) | ((s > high) & (s < full)), UNDECIDED, 0)
+    if is_sharp:
+        outside = np.where(in_filled <= low / 2, TRUE, FALSE)
+        overlaps = np.where((s >= low / 2) & (s <= (high + full) / 2), TRUE, FALSE)
+    else:
+        none = in_filled < rules.share_floor
+        outside = np.where(none & (distance_m > two_tau_m), TRUE, np.where(none | (in_filled <= low), UNDECIDED, FALSE))
+        is_blurred = ((s > rules.share_floor) & (s < low)) | ((s > high) & (s < full))
+        overlaps = np.where((s >= low) & (s <= high), TRUE, np.where(is_blurred, UNDECIDED, FALSE))
+    region_anchor = ~countable[columns]
+    return (
+        np.where(region_anchor, outside, FALSE).astype(np.int8),
+        np.where(region_anchor | ~countable[:, None], overlaps, FALSE).astype(np.int8),
     )
-    either_region = region_anchor | region_anchor.T
-    verdicts["overlaps"] = np.where(either_region, overlaps, 0).astype(np.int8)
-    values["overlaps"] = s
-    for name in ("inside", "contains"):
-        margins[name] = np.full((n, n), full - high)
-    for name in ("outside", "overlaps"):
-        margins[name] = np.full((n, n), low)
 
 
-def measure_shares(nodes: Nodes, masks: SceneMasks, rules: Rules) -> Shares:
-    """Count shared pixels of every pair with a region in it, and decide `inside`."""
-    n = len(nodes)
-    of_smaller, in_filled = np.zeros((n, n)), np.full((n, n), np.nan)
-    verdict = np.zeros((n, n), dtype=np.int8)
+def measure_shares(nodes: Nodes, masks: SceneMasks, rules: Rules, columns: NDArray[np.int64], is_sharp: bool) -> Shares:
+    """Count shared pixels of every pair with a region in it, and decide `inside`; see `build_graph` for `columns` and `is_sharp`."""
+    n, regions = len(nodes), np.array(list(masks.planes), dtype=np.int64)
+    shared, within = np.zeros((n, len(regions))), np.zeros((n, len(regions)))
+    inside = np.zeros((n, len(regions)), dtype=np.int8)
     n_labels = int(masks.label_of_node.max(initial=0)) + 1
     is_countable = np.flatnonzero(nodes.countable)
     labels = masks.label_of_node[is_countable]
-    areas = nodes.area_px
+    core_share = _CoreShares(masks, rules)
+    for k, (anchor, plane) in enumerate(masks.planes.items()):
+        box = _bounding_slices(plane)
+        filled = fill_holes(plane[box])
+        for target, mask in ((shared, plane[box]), (within, filled)):
+            target[is_countable, k] = np.bincount(masks.labels[box][mask], minlength=n_labels)[labels]
+            for other, other_plane in masks.planes.items():
+                if other != anchor:
+                    target[other, k] = np.count_nonzero(other_plane[box] & mask)
+        share = within[:, k] / nodes.area_px
+        if is_sharp:
+            inside[:, k] = share >= (rules.inside_share + rules.inside_undecided_share) / 2
+        else:
+            inside[:, k] = _inside(share, filled, box, core_share, rules)
+    in_filled = within / nodes.area_px[:, None]
+    of_smaller = shared / np.minimum(nodes.area_px[:, None], nodes.area_px[regions])
+    itself = (regions, np.arange(len(regions)))
+    of_smaller[itself], in_filled[itself], inside[itself] = 0.0, np.nan, FALSE
+    return _spread(of_smaller, in_filled, inside, regions, columns)
+
+
+def _spread(
+    of_smaller: FloatArray, in_filled: FloatArray, inside: VerdictArray, regions: NDArray[np.int64], columns: NDArray[np.int64]
+) -> Shares:
+    """Lay the measured columns (n, number of regions) out over all asked anchors."""
+    n, m = len(in_filled), len(columns)
+    which = np.full(n, -1)
+    which[regions] = np.arange(len(regions))
+    of_region = which[columns]
+    is_region = of_region >= 0
+    shares = Shares(
+        np.zeros((n, m)), np.full((n, m), np.nan), np.full((n, m), np.nan), np.zeros((n, m), dtype=np.int8), np.zeros((n, m), dtype=np.int8)
+    )
+    shares.of_smaller[regions] = of_smaller[columns].T
+    shares.of_smaller[:, is_region] = of_smaller[:, of_region[is_region]]
+    shares.in_filled[:, is_region] = in_filled[:, of_region[is_region]]
+    shares.inside[:, is_region] = inside[:, of_region[is_region]]
+    shares.filled_by[regions] = in_filled[columns].T
+    shares.contains[regions] = inside[columns].T
+    return shares
+
+
+def _bounding_slices(mask: BoolArray) -> tuple[slice, slice]:
+    """Rows and columns of a mask (height, width) with one pixel around it where the scene has one; empty for an empty mask."""
+    rows, cols = np.flatnonzero(mask.any(axis=1)), np.flatnonzero(mask.any(axis=0))
+    if not rows.size:
+        return slice(0, 0), slice(0, 0)
+    return slice(max(int(rows[0]) - 1, 0), int(rows[-1]) + 2), slice(max(int(cols[0]) - 1, 0), int(cols[-1]) + 2)
+
+
+def fill_holes(mask: BoolArray) -> BoolArray:
+    """Fill what is cut off from the outside of a mask (height, width), by 4-connection.
+
+    >>> fill_holes(np.array([[1, 1, 1], [1, 0, 1], [1, 1, 1]], dtype=bool)).all()
+    np.True_
+    """
     from scipy import ndimage  # 0.2 s to import, and planning needs none of it
 
-    core_share = _CoreShares(masks, nodes, rules)
-    for anchor, plane in masks.planes.items():
-        shared = np.zeros(n)
-        shared[is_countable] = np.bincount(masks.labels[plane], minlength=n_labels)[labels]
-        filled = np.asarray(ndimage.binary_fill_holes(plane), dtype=bool)
-        within = np.zeros(n)
-        within[is_countable] = np.bincount(masks.labels[filled], minlength=n_labels)[labels]
-        for other, other_plane in masks.planes.items():
-            if other != anchor:
-                shared[other] = np.count_nonzero(other_plane & plane)
-                within[other] = np.count_nonzero(other_plane & filled)
-        smaller = np.minimum(areas, areas[anchor])
-        of_smaller[:, anchor] = of_smaller[anchor, :] = shared / smaller
-        in_filled[:, anchor] = within / areas
-        deep: NDArray[np.float64] | None = None
-        for subject in np.flatnonzero(in_filled[:, anchor] >= rules.inside_undecided_share):
-            if subject == anchor:
-                continue
-            share = in_filled[subject, anchor]
-            if share < rules.inside_share:
-                verdict[subject, anchor] = UNDECIDED
-                continue
-            if core_share.of(int(subject)) >= 0.5:
-                verdict[subject, anchor] = TRUE
-                continue
+    background = np.pad(~mask, 1, constant_values=True)
+    parts = np.asarray(ndimage.label(background)[0])  # pyright: ignore[reportIndexIssue]
+    return parts[1:-1, 1:-1] != parts[0, 0]
+
+
+def _inside(share: FloatArray, filled: BoolArray, box: tuple[slice, slice], core_share: "_CoreShares", rules: Rules) -> VerdictArray:
+    """Verdicts of `inside` one region by every subject's share (n,) in its filled mask, given within `box`."""
+    verdict = np.where(share >= rules.inside_undecided_share, UNDECIDED, FALSE).astype(np.int8)
+    deep: NDArray[np.float64] | None = None
+    for subject in np.flatnonzero(share >= rules.inside_share):
+        is_inside = core_share.of(int(subject)) >= 0.5
+        if not is_inside and share[subject] == 1.0:
             if deep is None:
-                deep = np.asarray(ndimage.distance_transform_edt(filled))
-            is_deep = share == 1.0 and deep[core_share.mask(int(subject))].min() >= 2 * rules.outline_tolerance_px
-            verdict[subject, anchor] = TRUE if is_deep else UNDECIDED
-    np.fill_diagonal(of_smaller, 0.0)
-    np.fill_diagonal(in_filled, np.nan)
-    return Shares(of_smaller, in_filled, verdict)
+                from scipy import ndimage
+
+                has_edge = not filled.all()  # a region may fill the whole scene
+                deep = np.asarray(ndimage.distance_transform_edt(filled)) if has_edge else np.full(filled.shape, np.inf)
+            subject_box, mask = core_share.crop(int(subject))
+            rows, cols = np.nonzero(mask)
+            depth = deep[rows + subject_box[0].start - box[0].start, cols + subject_box[1].start - box[1].start]
+            is_inside = bool(depth.min() >= 2 * rules.outline_tolerance_px)
+        if is_inside:
+            verdict[subject] = TRUE
+    return verdict
 
 
 class _CoreShares:
     """How much of a mask is left once eroded by the outline tolerance; computed when first asked."""
 
-    def __init__(self, masks: SceneMasks, nodes: Nodes, rules: Rules) -> None:
+    def __init__(self, masks: SceneMasks, rules: Rules) -> None:
         self._masks = masks
-        from scipy import ndimage
-
-        self._distance = ndimage.distance_transform_edt
         self._tolerance_px = rules.outline_tolerance_px
-        self._boxes = ndimage.find_objects(masks.labels.astype(np.int32)) if masks.labels.any() else []
         self._known: dict[int, float] = {}
 
-    def mask(self, node: int) -> BoolArray:
-        """The full (height, width) mask of a node."""
+    @cached_property
+    def _boxes(self) -> list[Any]:
+        from scipy import ndimage
+
+        return ndimage.find_objects(self._masks.labels.astype(np.int32))
+
+    def crop(self, node: int) -> tuple[tuple[slice, slice], BoolArray]:
+        """The box of a node in the scene and its mask within it."""
         if node in self._masks.planes:
-            return self._masks.planes[node]
-        return self._masks.labels == self._masks.label_of_node[node]
+            plane = self._masks.planes[node]
+            box = _bounding_slices(plane)
+            return box, plane[box]
+        label = int(self._masks.label_of_node[node])
+        box = self._boxes[label - 1]
+        return box, self._masks.labels[box] == label
 
     def of(self, node: int) -> float:
         """Share of a node's pixels farther than the tolerance from its outside, in [0, 1]."""
         if node not in self._known:
-            if node in self._masks.planes:
-                crop = self._masks.planes[node]
-            else:
-                label = int(self._masks.label_of_node[node])
-                crop = self._masks.labels[self._boxes[label - 1]] == label
-            depth = np.asarray(self._distance(np.pad(crop, 1)))
-            self._known[node] = float(np.count_nonzero(depth > self._tolerance_px) / np.count_nonzero(crop))
+            from scipy import ndimage
+
+            _, mask = self.crop(node)
+            depth = np.asarray(ndimage.distance_transform_edt(np.pad(mask, 1)))
+            self._known[node] = float(np.count_nonzero(depth > self._tolerance_px) / np.count_nonzero(mask))
         return self._known[node]
 
 

@@ -12,6 +12,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from trigpoint.categories import FALSE, TRUE, UNDECIDED
+from trigpoint.errors import InputError
 from trigpoint.rules import INVERSE
 
 VERDICT_NAMES = {TRUE: "TRUE", UNDECIDED: "UNDECIDED"}
@@ -60,17 +61,18 @@ class Nodes:
 
 @dataclass(frozen=True)
 class SceneGraph:
-    """Nodes, verdict matrices and distances of one scene.
+    """Nodes, verdict matrices and distances of one scene; of n instances, m are measured as anchors (all unless `anchors` says which).
 
     Attributes:
         scene_id: Its scene.
         nodes: The instances.
         gsd_m: True ground metres per pixel. convergence_deg: At the scene's centre.
         valid_px: Valid pixels of the scene.
-        verdicts: relation → (n, n) int8, [subject, anchor]: FALSE, TRUE or UNDECIDED.
-        distance_m: (n, n) between outlines; 0 on the diagonal.
-        values, margins: relation → (n, n) measured value and margin, NaN where nothing was measured.
+        verdicts: relation → (n, m) int8, [subject, anchor]: FALSE, TRUE or UNDECIDED.
+        distance_m: (n, m) between outlines; 0 to itself.
+        values, margins: relation → (n, m) measured value and margin, NaN where nothing was measured.
         units: relation → unit of its values.
+        anchors: (m,) positions of the measured anchors, sorted; None when every instance is one.
     """
 
     scene_id: str
@@ -83,11 +85,41 @@ class SceneGraph:
     values: Mapping[str, NDArray[np.float64]] = field(default_factory=dict)
     margins: Mapping[str, NDArray[np.float64]] = field(default_factory=dict)
     units: Mapping[str, str] = field(default_factory=dict)
+    anchors: NDArray[np.int64] | None = None
 
     @property
     def index(self) -> dict[str, int]:
         """Instance id → position."""
         return {instance_id: k for k, instance_id in enumerate(self.nodes.instance_ids)}
+
+    def _column(self, position: int) -> int:
+        """Column of an anchor in the matrices."""
+        if self.anchors is None:
+            return position
+        column = int(np.searchsorted(self.anchors, position))
+        if column == len(self.anchors) or self.anchors[column] != position:
+            raise InputError(
+                f"scene {self.scene_id!r}: position {position} ({self.nodes.instance_ids[position]!r}) was not measured as an anchor;"
+                f" this graph has {len(self.anchors)} of {len(self.nodes)}"
+            )
+        return column
+
+    def edge_column(self, relation: str, position: int) -> NDArray[np.int8]:
+        """Return the verdicts (n,) of a relation of every instance to the one at `position`, as a view.
+
+        Raises:
+            InputError: the anchor was not measured.
+            KeyError: the graph does not have the relation.
+        """
+        return self.verdicts[relation][:, self._column(position)]
+
+    def distance_column(self, position: int) -> NDArray[np.float64]:
+        """Return the distances (n,) in metres of every outline to the one at `position`, as a view.
+
+        Raises:
+            InputError: the anchor was not measured.
+        """
+        return self.distance_m[:, self._column(position)]
 
     def position_m(self, key: str) -> NDArray[np.float64]:
         """Centroids along true north (`north`) or true east (`east`) at the scene's centre, metres, (n,)."""
@@ -96,14 +128,14 @@ class SceneGraph:
         return y * math.cos(turn) - x * math.sin(turn) if key == "north" else x * math.cos(turn) + y * math.sin(turn)
 
     def to_edges(self) -> pa.Table:
-        """Return every TRUE and UNDECIDED edge as a table (`EDGE_SCHEMA`), sorted by subject, anchor, relation."""
+        """Return every measured TRUE and UNDECIDED edge as a table (`EDGE_SCHEMA`), sorted by subject, anchor, relation."""
         ids = np.array(self.nodes.instance_ids, dtype=object)
         names = sorted(self.verdicts)
         subject, anchor, relation, verdict, value, margin = [], [], [], [], [], []
         for k, name in enumerate(names):
             rows, cols = np.nonzero(self.verdicts[name])
             subject.append(rows)
-            anchor.append(cols)
+            anchor.append(cols if self.anchors is None else self.anchors[cols])
             relation.append(np.full(len(rows), k))
             verdict.append(self.verdicts[name][rows, cols])
             value.append(self.values[name][rows, cols])
@@ -146,13 +178,15 @@ def verdicts_from_edges(edges: pa.Table, instance_ids: Sequence[str], relations:
 
 
 def algebra_violations(graph: SceneGraph) -> list[str]:
-    """Check inverse, symmetry and disjointness; return one line per violation (empty: the graph is consistent).
+    """Check inverse, symmetry and disjointness between measured anchors; return one line per violation (empty: the graph is consistent).
 
     Between countable instances, `north_of` TRUE means that the reverse `south_of` is not FALSE. `inside`/`contains` and the
     symmetric relations agree exactly.
     """
-    verdicts, ids = graph.verdicts, graph.nodes.instance_ids
-    both = np.outer(graph.nodes.countable, graph.nodes.countable)
+    chosen = np.arange(len(graph.nodes)) if graph.anchors is None else graph.anchors
+    verdicts = {name: matrix[chosen] for name, matrix in graph.verdicts.items()} if graph.anchors is not None else graph.verdicts
+    ids = [graph.nodes.instance_ids[k] for k in chosen]
+    both = np.outer(graph.nodes.countable[chosen], graph.nodes.countable[chosen])
     found: list[str] = []
 
     def report(text: str, where: NDArray[np.bool_]) -> None:

@@ -1,13 +1,17 @@
 """Relations of rectangles whose distances and azimuths are known by hand, at 1 m pixels on the central meridian."""
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 import shapely
+from scipy import ndimage
 
 from trigpoint.categories import FALSE, TRUE, UNDECIDED
+from trigpoint.errors import InputError
 from trigpoint.geometry.frames import SceneFrame, fit_frame
-from trigpoint.rules import Rules
-from trigpoint.scene_graph.build import SceneMasks, build_graph
+from trigpoint.rules import DIRECTIONS, KNOWN_RELATIONS, RELATIONS, Rules
+from trigpoint.scene_graph.build import SceneMasks, build_graph, fill_holes
 from trigpoint.scene_graph.graph import Nodes, SceneGraph, algebra_violations, verdicts_from_edges
 
 # 400 x 300 px of 1 m on the central meridian of zone 33: grid north is true north there, k = 0.9996
@@ -16,7 +20,13 @@ WIDTH, HEIGHT = 400, 300
 RULES = Rules()
 
 
-def graph_of(boxes: list[tuple[int, int, int, int]], regions: list[np.ndarray] | None = None, rules: Rules = RULES) -> SceneGraph:
+def graph_of(
+    boxes: list[tuple[int, int, int, int]],
+    regions: list[np.ndarray] | None = None,
+    rules: Rules = RULES,
+    anchors: np.ndarray | None = None,
+    is_sharp: bool = False,
+) -> SceneGraph:
     """Build a graph of pixel rectangles (x0, y0, x1, y1) and region masks."""
     frame = SceneFrame("EPSG:32633", TRANSFORM, fit_frame("EPSG:32633", TRANSFORM, WIDTH, HEIGHT))
     labels = np.zeros((HEIGHT, WIDTH), dtype=np.uint16)
@@ -43,7 +53,7 @@ def graph_of(boxes: list[tuple[int, int, int, int]], regions: list[np.ndarray] |
     masks = SceneMasks(
         labels, np.array([*range(1, len(boxes) + 1), *[0] * len(regions)]), {len(boxes) + k: m for k, m in enumerate(regions)}
     )
-    return build_graph("s-test", nodes, ground, masks, frame, 300.0, WIDTH * HEIGHT, rules)
+    return build_graph("s-test", nodes, ground, masks, frame, 300.0, WIDTH * HEIGHT, rules, anchors, is_sharp)
 
 
 def verdict(graph: SceneGraph, relation: str, subject: int, anchor: int) -> int:
@@ -187,3 +197,105 @@ def test_what_shares_pixels_does_not_touch() -> None:
     graph = graph_of([(95, 150, 115, 170)], [region(100, 100, 300, 250)], Rules(relations=("touches",)))
 
     assert verdict(graph, "touches", 0, 1) == FALSE
+
+
+MIXED_BOXES = [(20, 20, 40, 40), (60, 30, 90, 50), (150, 150, 170, 170), (95, 180, 115, 200), (330, 40, 350, 60)]
+MIXED_REGIONS = [(100, 100, 300, 250), (250, 20, 390, 130), (110, 140, 200, 200)]
+
+
+def test_chosen_anchors_have_the_columns_of_the_full_graph() -> None:
+    regions = [region(*r) for r in MIXED_REGIONS]
+    rules = Rules(relations=KNOWN_RELATIONS)
+    chosen = np.array([1, 3, 5, 6])
+    full, part = graph_of(MIXED_BOXES, regions, rules), graph_of(MIXED_BOXES, regions, rules, chosen)
+
+    assert part.distance_m.shape == (8, 4)
+    for position in chosen.tolist():
+        assert np.array_equal(part.distance_column(position), full.distance_column(position))
+        for name in KNOWN_RELATIONS:
+            assert np.array_equal(part.edge_column(name, position), full.edge_column(name, position)), name
+    kept = full.to_edges().filter(pc.is_in(full.to_edges()["anchor_id"], pa.array([f"i-{k}" for k in chosen])))
+    assert part.to_edges().equals(kept)
+    assert algebra_violations(part) == []
+
+
+def test_an_anchor_that_was_not_measured_is_named() -> None:
+    part = graph_of(MIXED_BOXES, anchors=np.array([1, 3]))
+
+    with pytest.raises(InputError, match=r"position 4 \('i-4'\) was not measured"):
+        part.edge_column("near", 4)
+    with pytest.raises(InputError, match="position 2"):
+        part.distance_column(2)
+
+
+def test_a_sharp_graph_leaves_nothing_undecided_and_changes_nothing_that_is_decided() -> None:
+    regions = [region(*r) for r in MIXED_REGIONS]
+    rules = Rules(relations=KNOWN_RELATIONS)
+    blurred, sharp = graph_of(MIXED_BOXES, regions, rules), graph_of(MIXED_BOXES, regions, rules, is_sharp=True)
+
+    for name in KNOWN_RELATIONS:
+        decided = blurred.verdicts[name] != UNDECIDED
+        assert set(np.unique(sharp.verdicts[name]).tolist()) <= {TRUE, FALSE}
+        assert np.array_equal(sharp.verdicts[name][decided], blurred.verdicts[name][decided]), name
+
+
+@pytest.mark.parametrize(("gap", "relation"), [(29, "near"), (31, None), (149, None), (151, "far")])
+def test_sharp_distances_are_decided_at_the_threshold(gap: int, relation: str | None) -> None:
+    graph = graph_of([(20, 100, 40, 120), (40 + gap, 100, 60 + gap, 120)], is_sharp=True)
+
+    assert {name for name in ("near", "far") if verdict(graph, name, 0, 1)} == ({relation} if relation else set())
+
+
+@pytest.mark.parametrize(("dx", "expected"), [(95, (TRUE, FALSE)), (105, (FALSE, TRUE))])
+def test_sharp_directions_are_decided_at_the_diagonal(dx: int, expected: tuple[int, int]) -> None:
+    graph = graph_of([(100, 200, 110, 210), (100 + dx, 100, 110 + dx, 110)], is_sharp=True)
+
+    assert (verdict(graph, "north_of", 1, 0), verdict(graph, "east_of", 1, 0)) == expected
+
+
+@pytest.mark.parametrize(
+    ("x0", "true"),
+    [
+        (98, {"inside"}),  # 90 %
+        (97, {"overlaps"}),  # 85 %
+        (83, {"overlaps"}),  # 15 %
+        (81, {"outside", "near", "west_of"}),  # 5 %: the nearest point of the region is east of the centroid
+    ],
+)
+def test_sharp_topology_is_decided_at_the_middle_of_the_zones(x0: int, true: set[str]) -> None:
+    graph = graph_of([(x0, 150, x0 + 20, 170)], [region(100, 100, 300, 250)], is_sharp=True)
+
+    assert {name for name in RELATIONS if verdict(graph, name, 0, 1)} == true
+    assert verdict(graph, "contains", 1, 0) == ("inside" in true)
+
+
+def test_a_sharp_ray_of_no_length_points_nowhere() -> None:
+    # a path of 2 px under the middle of the subject: 72 of 780 px shared, the nearest point is the centroid itself
+    path = region(5, 167, 395, 169)
+    blurred, sharp = (graph_of([(150, 150, 186, 186)], [path], is_sharp=is_sharp) for is_sharp in (False, True))
+
+    assert [verdict(blurred, name, 0, 1) for name in (*DIRECTIONS, "near")] == [UNDECIDED] * 5
+    assert [verdict(sharp, name, 0, 1) for name in (*DIRECTIONS, "near")] == [FALSE] * 4 + [TRUE]
+
+
+def test_everything_is_deep_inside_a_region_that_fills_the_scene() -> None:
+    graph = graph_of([(1, 1, 3, 40)], [region(0, 0, WIDTH, HEIGHT)])
+
+    assert verdict(graph, "inside", 0, 1) == TRUE
+
+
+@pytest.mark.parametrize(("gap", "expected"), [(3, TRUE), (4, FALSE)])
+def test_sharp_touching_ends_between_one_pixel_and_twice_the_tolerance(gap: int, expected: int) -> None:
+    graph = graph_of([(20, 100, 40, 120), (40 + gap, 100, 60 + gap, 120)], rules=Rules(relations=("touches",)), is_sharp=True)
+
+    assert verdict(graph, "touches", 0, 1) == expected
+
+
+def test_fill_holes_leaves_bays_open_and_closes_only_what_is_cut_off() -> None:
+    mask = np.array([[1, 1, 1, 1, 0], [1, 0, 1, 0, 1], [1, 1, 1, 1, 1]], dtype=bool)
+
+    filled = fill_holes(mask)
+
+    # the hole at (1, 1) is closed; that at (1, 3) meets the outside over a corner alone, which does not open it
+    assert filled.tolist() == [[True] * 4 + [False], [True] * 5, [True] * 5]
+    assert np.array_equal(fill_holes(mask), ndimage.binary_fill_holes(mask))
