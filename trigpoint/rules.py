@@ -5,6 +5,8 @@ Source: the project's semantics page; `near` at 10 % and `far` at 50 % of the sc
 GeoRefer-Bench (arXiv 2609.29541).
 """
 
+import re
+
 from pydantic import Field, field_validator
 
 from trigpoint.records.base import Record
@@ -20,6 +22,18 @@ RELATIONS = (*DIRECTIONS, *DISTANCES, *TOPOLOGY)
 
 KNOWN_RELATIONS = (*RELATIONS, "touches")
 """All relation names that a graph can store; `touches` is off by default."""
+
+_WITHIN = re.compile(r"within_([1-9][0-9]*)m")
+
+
+def is_relation(name: str) -> bool:
+    """Whether a name is that of a relation: one of `KNOWN_RELATIONS`, or `within_<d>m` of whole metres.
+
+    >>> is_relation("within_25m"), is_relation("within_025m")
+    (True, False)
+    """
+    return name in KNOWN_RELATIONS or _WITHIN.fullmatch(name) is not None
+
 
 INVERSE = {
     "north_of": "south_of",

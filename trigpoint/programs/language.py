@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from trigpoint.errors import ProgramError
 from trigpoint.identity import make_id
-from trigpoint.rules import KNOWN_RELATIONS
+from trigpoint.rules import COUNTERPART, KNOWN_RELATIONS, is_relation
 
 Key = Literal["area", "length", "north", "east"]
 Extreme = Literal["most", "least"]
@@ -93,6 +93,11 @@ class Farthest:
 Node = Cat | And | Attr | Rel | Nearest | Farthest
 
 
+def conjunction(args: tuple[Node, ...]) -> And:
+    """Return the `and` of programs, its arguments in canonical order."""
+    return And(tuple(sorted(args, key=lambda arg: arg.canonical())))
+
+
 def to_json(node: Node) -> dict[str, Any]:
     """Write a program as its JSON tree (schema version 1).
 
@@ -145,7 +150,7 @@ def from_json(value: Any) -> Node:
         args = tuple(from_json(arg) for arg in value["args"])
         if len(args) < 2:
             raise ProgramError(f"program node 'and' has {len(args)} arguments, expected at least 2")
-        return And(tuple(sorted(args, key=lambda arg: arg.canonical())))
+        return conjunction(args)
     of = from_json(value["of"])
     if op == "attr":
         key, extreme = value["key"], value["extreme"]
@@ -154,8 +159,8 @@ def from_json(value: Any) -> Node:
         return Attr(of, key, extreme)
     anchor = from_json(value["anchor"])
     if op == "rel":
-        if not isinstance(value["relation"], str) or value["relation"] not in KNOWN_RELATIONS:
-            raise ProgramError(f"relation {value['relation']!r}: expected one of {KNOWN_RELATIONS}")
+        if not isinstance(value["relation"], str) or not is_relation(value["relation"]):
+            raise ProgramError(f"relation {value['relation']!r}: expected one of {KNOWN_RELATIONS} or within_<d>m")
         return Rel(of, str(value["relation"]), anchor)
     return Nearest(of, anchor) if op == "nearest" else Farthest(of, anchor)
 
@@ -283,6 +288,39 @@ def anchors_of(node: Node) -> list[Node]:
             return anchors_of(of)
         case Cat():
             return []
+
+
+_OPPOSITE: dict[Extreme, Extreme] = {"most": "least", "least": "most"}
+
+
+def flips_of(node: Node) -> Iterator[Node]:
+    """Yield every counterfactual of a program: exactly one relation, or one extreme of a position, turned into its opposite.
+
+    The word may stand anywhere, in an anchor too. What has no opposite (`overlaps`, `within_25m`, the largest area) is not flipped.
+
+    >>> [flip.canonical() for flip in flips_of(parse("(nearest (cat pond) (attr (cat road) north most))"))]
+    ['(farthest (cat pond) (attr (cat road) north most))', '(nearest (cat pond) (attr (cat road) north least))']
+    """
+    match node:
+        case Cat():
+            return
+        case And(args):
+            for k, arg in enumerate(args):
+                yield from (conjunction((*args[:k], flip, *args[k + 1 :])) for flip in flips_of(arg))
+        case Attr(of, key, extreme):
+            if key in ("north", "east"):
+                yield Attr(of, key, _OPPOSITE[extreme])
+            yield from (Attr(flip, key, extreme) for flip in flips_of(of))
+        case Rel(of, relation, anchor):
+            if relation in COUNTERPART:
+                yield Rel(of, COUNTERPART[relation], anchor)
+            yield from (Rel(of, relation, flip) for flip in flips_of(anchor))
+        case Nearest(of, anchor):
+            yield Farthest(of, anchor)
+            yield from (Nearest(of, flip) for flip in flips_of(anchor))
+        case Farthest(of, anchor):
+            yield Nearest(of, anchor)
+            yield from (Farthest(of, flip) for flip in flips_of(anchor))
 
 
 def level_of(node: Node) -> int:

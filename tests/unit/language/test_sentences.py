@@ -1,36 +1,137 @@
+"""Every program has three sentences, and each means exactly it."""
+
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from tests.unit.programs._town import TAXONOMY
+from trigpoint.categories import Taxonomy
 from trigpoint.errors import ProgramError
-from trigpoint.language.sentences import sentence
-from trigpoint.programs.language import parse
+from trigpoint.language.grammar import RELATIONS, SUPERLATIVES
+from trigpoint.language.parser import SentenceParser, accept_paraphrase
+from trigpoint.language.sentences import sentences
+from trigpoint.programs.language import Attr, Cat, Farthest, Nearest, Node, Rel, conjunction, parse
+
+PARSER = SentenceParser(TAXONOMY)
+
+SELECTED = st.sampled_from([Cat("building"), Cat("school"), conjunction((Cat("building"), Cat("tin_roof"))), Cat("temple")])
+NAMED = st.sampled_from([Cat("road"), Cat("school"), conjunction((Cat("school"), Cat("tile_roof")))])
+RELATION_NAMES = st.sampled_from([*RELATIONS, "within_25m", "within_100m"])
+SUPERLATIVE = st.builds(lambda of, how: Attr(of, *how), SELECTED, st.sampled_from(list(SUPERLATIVES)))
+DIRECT = NAMED | SUPERLATIVE
+ONE_HOP = st.one_of(
+    st.builds(Rel, SELECTED, RELATION_NAMES, DIRECT), st.builds(Nearest, SELECTED, DIRECT), st.builds(Farthest, SELECTED, DIRECT)
+)
+TWO_HOPS = st.one_of(
+    st.builds(Rel, SELECTED, RELATION_NAMES, ONE_HOP), st.builds(Nearest, SELECTED, ONE_HOP), st.builds(Farthest, SELECTED, ONE_HOP)
+)
+
+
+@st.composite
+def pairs(draw: st.DrawFn) -> Node:
+    of = draw(SELECTED)
+    names = draw(st.lists(RELATION_NAMES, min_size=2, max_size=2, unique=True))
+    return conjunction(tuple(Rel(of, name, draw(DIRECT)) for name in names))
+
+
+@given(st.one_of(SELECTED, SUPERLATIVE, ONE_HOP, TWO_HOPS, pairs()))
+def test_three_different_sentences_each_mean_exactly_their_program(node: Node) -> None:
+    said = sentences(node, TAXONOMY)
+
+    assert len(set(said)) == 3
+    for text in said:
+        assert [found.canonical() for found in PARSER.readings(text)] == [node.canonical()], text
 
 
 @pytest.mark.parametrize(
-    ("program", "text"),
+    ("program", "expected"),
     [
-        ("(cat school)", "all schools"),
-        ("(and (cat tin_roof) (cat building))", "all buildings with a tin roof"),
-        ("(attr (cat school) north least)", "the southernmost school"),
-        ("(rel (cat school) north_of (cat road))", "all schools that are north of the road"),
         (
-            "(rel (and (cat building) (cat tin_roof)) far (attr (cat temple) area most))",
-            "all buildings with a tin roof that are far from the largest temple",
+            "(and (cat building) (cat tin_roof))",
+            ("all buildings with a tin roof", "all of the buildings with a tin roof", "every building with a tin roof"),
         ),
-        ("(nearest (cat school) (cat road))", "the school closest to the road"),
         (
-            "(and (rel (cat school) near (cat road)) (rel (cat school) east_of (cat temple)))",
-            "all schools that are east of the temple and are near the road",
+            "(attr (cat building) north least)",
+            ("the southernmost building", "the building that lies farthest south", "the southernmost of all buildings"),
         ),
-        ("(rel (cat school) near (nearest (cat building) (cat road)))", "all schools that are near the building closest to the road"),
-        ("(farthest (cat school) (rel (cat temple) inside (cat road)))", "the school farthest from the temple that is inside the road"),
+        (
+            "(rel (cat building) north_of (attr (cat school) area most))",
+            (
+                "all buildings that are north of the largest school",
+                "the buildings that lie to the north of the school that has the largest area",
+                "any buildings located north of the biggest school",
+            ),
+        ),
+        (
+            "(and (rel (cat building) near (cat road)) (rel (cat building) west_of (cat school)))",
+            (
+                "all buildings that are near the road and are west of the school",
+                "the buildings that lie close to the road and lie to the west of the school",
+                "any buildings located in the vicinity of the road and also west of the school",
+            ),
+        ),
+        (
+            "(nearest (cat building) (rel (cat school) inside (cat road)))",
+            (
+                "the building closest to the school that is inside the road",
+                "the building that is nearest to the school that lies within the road",
+                "out of all buildings, the one closest to the school located in the road",
+            ),
+        ),
+        (
+            "(rel (cat building) within_25m (farthest (cat school) (cat road)))",
+            (
+                "all buildings that are within 25 metres of the school farthest from the road",
+                "the buildings that lie no more than 25 metres from the school most distant from the road",
+                "any buildings located at most 25 metres from the school farthest from the road",
+            ),
+        ),
     ],
 )
-def test_programs_are_said_in_english(program: str, text: str) -> None:
-    # the arguments of an `and` come in canonical order: "(rel … east_of" before "(rel … near"
-    assert sentence(parse(program), TAXONOMY) == text
+def test_sentences_read_as_people_write(program: str, expected: tuple[str, ...]) -> None:
+    assert sentences(parse(program), TAXONOMY) == expected
 
 
-def test_relations_without_words_are_refused() -> None:
-    with pytest.raises(ProgramError, match="no words"):
-        sentence(parse("(rel (cat road) contains (cat temple))"), TAXONOMY)
+@pytest.mark.parametrize(
+    "text",
+    [
+        "All buildings found near the biggest school, and also to the east of the road.",
+        "the buildings situated  close to the school that has the largest area and lie east of the road",
+        "any buildings which are in the vicinity of the largest school and are to the east of the road",
+    ],
+)
+def test_paraphrases_from_elsewhere_are_taken_when_they_mean_the_same(text: str) -> None:
+    program = parse("(and (rel (cat building) near (attr (cat school) area most)) (rel (cat building) east_of (cat road)))")
+
+    assert accept_paraphrase(text, program, PARSER) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("all buildings that are south of the road", "means (rel (cat building) south_of (cat road))"),
+        ("the building that is north of the road", "is not a sentence of the grammar"),  # a singular gives the number away
+        ("all buildings that are north of roads", "is not a sentence of the grammar"),
+        ("all houses that are north of the road", "is not a sentence of the grammar"),
+        ("", "is not a sentence of the grammar"),
+        ("all buildings that are within 025 metres of the road", "is not a sentence of the grammar"),
+    ],
+)
+def test_paraphrases_that_mean_something_else_are_refused_with_the_reason(text: str, why: str) -> None:
+    reason = accept_paraphrase(text, parse("(rel (cat building) north_of (cat road))"), PARSER)
+
+    assert reason is not None
+    assert why in reason
+
+
+def test_a_relation_without_words_is_refused_by_name() -> None:
+    with pytest.raises(ProgramError, match="contains"):
+        sentences(parse("(rel (cat building) contains (cat road))"), TAXONOMY)
+
+
+def test_two_readings_are_an_error_that_lists_both() -> None:
+    renamed = tuple(c.model_copy(update={"noun": "hall"}) if c.id in ("school", "temple") else c for c in TAXONOMY.categories)
+    twins = Taxonomy.model_construct(name="twins", version=1, axes=TAXONOMY.axes, categories=renamed)
+
+    with pytest.raises(ProgramError, match="school.* or .*temple"):
+        SentenceParser(twins).parse("the hall closest to the road")
