@@ -46,7 +46,10 @@ class Node:
 
     def canonical(self) -> str:
         """Write the node as a canonical s-expression."""
-        inner = [child.canonical() for child in self.children]
+        return self.written([child.canonical() for child in self.children])
+
+    def written(self, inner: list[str]) -> str:
+        """Write the node around its children, which are written already."""
         match self.op:
             case "cat":
                 return f"(cat {self.words[0]})"
@@ -59,13 +62,23 @@ class Node:
             case _:
                 return f"({self.op} {inner[0]} {inner[1]})"
 
+    def meaning(self) -> str:
+        """Write the node so that an `and` of more than two categories reads the same however it is nested.
+
+        >>> parse_canonical("(and (and (cat a) (cat c)) (cat b))").meaning()
+        '(and (cat a) (cat b) (cat c))'
+        """
+        names = self.categories()
+        if len(names) > 2:
+            return f"(and {' '.join(sorted(f'(cat {name})' for name in names))})"
+        return self.written([child.meaning() for child in self.children])
+
     def categories(self) -> list[str]:
-        """Return the category names of a `cat` or an `and` of them; nothing for any other node."""
+        """Return the category names of a `cat` or an `and` of them (nested, where there are more than two axes); else nothing."""
         if self.op == "cat":
             return [self.words[0]]
-        if self.op == "and" and all(child.op == "cat" for child in self.children):
-            return [child.words[0] for child in self.children]
-        return []
+        parts = [child.categories() for child in self.children] if self.op == "and" else []
+        return [name for part in parts for name in part] if all(parts) else []
 
     def has_relation(self) -> bool:
         """Say whether a relation, nearest or farthest stands anywhere in this node."""

@@ -72,35 +72,54 @@ def rel(of, relation, anchor):
 
 HOMES, SCHOOL, SHOP = cat("apartment_house"), cat("school"), cat("shop_building")
 QUERIES = [
-    # key, level, program, canonical, sentence, answers, difficulty, counterfactual key, category
-    ("homes", 1, HOMES, "(cat apartment_house)", "all residential buildings", "B3 B4 B6 B7", "easy", None, "apartment_house"),
+    # key, level, program, canonical, sentences, answers, difficulty, counterfactual key, category
+    ("homes", 1, HOMES, "(cat apartment_house)", "all residential buildings | all of the residential buildings | "
+     "every residential building", "B3 B4 B6 B7", "easy", None, "apartment_house"),
     ("concrete", 1, {"op": "and", "args": [cat("building"), cat("concrete_roof")]}, "(and (cat building) (cat concrete_roof))",
-     "all buildings with a concrete roof", "", "medium", None, "building concrete_roof"),
+     "all buildings with a concrete roof | all of the buildings with a concrete roof | "
+     "every building with a concrete roof", "", "medium", None, "building concrete_roof"),
     ("east", 2, {"op": "attr", "of": cat("building"), "key": "east", "extreme": "most"}, "(attr (cat building) east most)",
-     "the easternmost building", "B9", "easy", None, "building"),
+     "the easternmost building | the building that lies farthest east | "
+     "the most easterly of all buildings", "B9", "easy", None, "building"),
     ("near", 3, rel(HOMES, "near", SCHOOL), "(rel (cat apartment_house) near (cat school))",
-     "all residential buildings that are near the school", "B7", "easy", "far", "apartment_house"),
+     "all residential buildings that are near the school | the residential buildings that lie close to the school | "
+     "any residential buildings located in the vicinity of the school", "B7", "easy", "far", "apartment_house"),
     ("far", 3, rel(HOMES, "far", SCHOOL), "(rel (cat apartment_house) far (cat school))",
-     "all residential buildings that are far from the school", "B4 B6", "easy", "near", "apartment_house"),
+     "all residential buildings that are far from the school | the residential buildings that lie far away from the school | "
+     "any residential buildings located a long way from the school", "B4 B6", "easy", "near", "apartment_house"),
     ("none", 3, rel(HOMES, "east_of", SHOP), "(rel (cat apartment_house) east_of (cat shop_building))",
-     "all residential buildings that are east of the shop building", "", "hard", "west", "apartment_house"),
+     "all residential buildings that are east of the shop building | "
+     "the residential buildings that lie to the east of the shop building | "
+     "any residential buildings located east of the shop building", "", "hard", "west", "apartment_house"),
     ("west", 3, rel(HOMES, "west_of", SHOP), "(rel (cat apartment_house) west_of (cat shop_building))",
-     "all residential buildings that are west of the shop building", "B7", "easy", "none", "apartment_house"),
+     "all residential buildings that are west of the shop building | "
+     "the residential buildings that lie to the west of the shop building | "
+     "any residential buildings located west of the shop building", "B7", "easy", "none", "apartment_house"),
     ("both", 4, {"op": "and", "args": [rel(HOMES, "south_of", SHOP), rel(HOMES, "west_of", cat("tree"))]},
      "(and (rel (cat apartment_house) south_of (cat shop_building)) (rel (cat apartment_house) west_of (cat tree)))",
-     "all residential buildings that are south of the shop building and are west of the tree", "B3 B6", "easy", None, "apartment_house"),
+     "all residential buildings that are south of the shop building and are west of the tree | "
+     "the residential buildings that lie to the south of the shop building and lie to the west of the tree | "
+     "any residential buildings located south of the shop building and also west of the tree", "B3 B6", "easy", None, "apartment_house"),
     ("hops", 5, rel(cat("building"), "far", rel(HOMES, "near", SCHOOL)),
      "(rel (cat building) far (rel (cat apartment_house) near (cat school)))",
-     "all buildings that are far from the residential building that is near the school", "B4 B6 B9", "medium", None, "building"),
+     "all buildings that are far from the residential building that is near the school | "
+     "the buildings that lie far away from the residential building that lies close to the school | "
+     "any buildings located a long way from the residential building located in the vicinity of the school", "B4 B6 B9",
+     "medium", None, "building"),
     ("inside", 3, rel(HOMES, "inside", cat("open_ground")), "(rel (cat apartment_house) inside (cat open_ground))",
-     "all residential buildings that are inside the open ground", "B4", "easy", "outside", "apartment_house"),
+     "all residential buildings that are inside the open ground | the residential buildings that lie within the open ground | "
+     "any residential buildings located in the open ground", "B4", "easy", "outside", "apartment_house"),
     ("outside", 3, rel(HOMES, "outside", cat("open_ground")), "(rel (cat apartment_house) outside (cat open_ground))",
-     "all residential buildings that are outside the open ground", "B3 B6 B7", "medium", "inside", "apartment_house"),
+     "all residential buildings that are outside the open ground | the residential buildings that lie outside of the open ground | "
+     "any residential buildings located outside the open ground", "B3 B6 B7", "medium", "inside", "apartment_house"),
     ("closest", 3, {"op": "nearest", "of": HOMES, "anchor": cat("tree")}, "(nearest (cat apartment_house) (cat tree))",
-     "the residential building closest to the tree", "B4", "easy", None, "apartment_house"),
+     "the residential building closest to the tree | the residential building that is nearest to the tree | "
+     "out of all residential buildings, the one closest to the tree", "B4", "easy", None, "apartment_house"),
     ("tin", 3, rel({"op": "and", "args": [cat("tin_roof"), cat("building")]}, "far", cat("open_ground")),
      "(rel (and (cat building) (cat tin_roof)) far (cat open_ground))",
-     "all buildings with a tin roof that are far from the open ground", "B1", "easy", None, "building tin_roof"),
+     "all buildings with a tin roof that are far from the open ground | "
+     "the buildings with a tin roof that lie far away from the open ground | "
+     "any buildings with a tin roof located a long way from the open ground", "B1", "easy", None, "building tin_roof"),
 ]  # fmt: skip
 
 RULES = {
@@ -308,7 +327,7 @@ def build_scene(folder, sources, scene_id):
 def query_rows(scene_id):
     ids = {entry[0]: query_id(scene_id, entry[3]) for entry in QUERIES}
     rows = []
-    for key, level, program, canonical, sentence, answers, difficulty, counterfactual, category in QUERIES:
+    for key, level, program, canonical, sentences, answers, difficulty, counterfactual, category in QUERIES:
         found = sorted(instance_id(scene_id, name) for name in answers.split())
         kind = "answerable" if found else "category_absent" if level == 1 else "relation_unsatisfied"
         rows.append(
@@ -323,7 +342,7 @@ def query_rows(scene_id):
                 "answerable": bool(found),
                 "kind": kind,
                 "polarity": "positive" if found else "negative",
-                "sentences": [sentence],
+                "sentences": sentences.split(" | "),
                 "counterfactual_of": ids.get(counterfactual),
                 "difficulty": difficulty,
                 "annotation_id": None,

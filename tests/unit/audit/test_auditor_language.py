@@ -25,16 +25,44 @@ def taxonomy(*extra):
     ("sentence", "canonical"),
     [
         ("all buildings", "(cat building)"),
+        ("all of the buildings", "(cat building)"),
+        ("every residential building", "(cat house)"),
         ("all buildings with a tin roof that are north of the temple", "(rel (and (cat building) (cat tin_roof)) north_of (cat temple))"),
         ("the largest building with a tin roof", "(attr (and (cat building) (cat tin_roof)) area most)"),
+        ("the building with a tin roof that has the largest area", "(attr (and (cat building) (cat tin_roof)) area most)"),
+        ("the biggest of all temples", "(attr (cat temple) area most)"),
+        ("the longest of all temples", "(attr (cat temple) length most)"),
+        ("the temple that has the greatest length", "(attr (cat temple) length most)"),
         ("the westernmost temple", "(attr (cat temple) east least)"),
+        ("the temple that lies farthest west", "(attr (cat temple) east least)"),
+        ("the most westerly of all temples", "(attr (cat temple) east least)"),
         ("the residential building closest to the largest temple", "(nearest (cat house) (attr (cat temple) area most))"),
+        ("the temple that is nearest to the longest temple", "(nearest (cat temple) (attr (cat temple) length most))"),
+        ("out of all temples, the one closest to the most northerly temple", "(nearest (cat temple) (attr (cat temple) north most))"),
+        ("out of all temples, the one farthest from the temple", "(farthest (cat temple) (cat temple))"),
         ("the temple farthest from the building that is near the temple", "(farthest (cat temple) (rel (cat building) near (cat temple)))"),
+        ("the temple that is most distant from the temple", "(farthest (cat temple) (cat temple))"),
+        ("the temple farthest away from the temple", "(farthest (cat temple) (cat temple))"),
         (
             "all buildings that are far from the residential building that is inside the temple and are west of the temple",
             "(and (rel (cat building) far (rel (cat house) inside (cat temple))) (rel (cat building) west_of (cat temple)))",
         ),
+        (
+            "the buildings that lie to the northeast of the residential building that lies far away from the temple and lie in the temple",
+            "(and (rel (cat building) inside (cat temple)) (rel (cat building) northeast_of (rel (cat house) far (cat temple))))",
+        ),
+        (
+            "any buildings located in the vicinity of the temple and also in the residential building",
+            "(and (rel (cat building) inside (cat house)) (rel (cat building) near (cat temple)))",
+        ),
         ("all temples that are partly inside the building", "(rel (cat temple) overlaps (cat building))"),
+        ("the temples that lie partly within the building", "(rel (cat temple) overlaps (cat building))"),
+        ("any temples located in contact with the building", "(rel (cat temple) touches (cat building))"),
+        ("the temples that lie outside of the building", "(rel (cat temple) outside (cat building))"),
+        ("all temples that are within 25 metres of the building", "(rel (cat temple) within_25m (cat building))"),
+        ("the temples which lie no more than 7.5 meters from the building", "(rel (cat temple) within_7.5m (cat building))"),
+        ("any temples situated at most 25 metres from the building", "(rel (cat temple) within_25m (cat building))"),
+        ("All  Temples found A LONG WAY from the temple.", "(rel (cat temple) far (cat temple))"),
     ],
 )
 def test_a_sentence_has_exactly_its_meaning(sentence, canonical):
@@ -46,18 +74,44 @@ def test_a_sentence_has_exactly_its_meaning(sentence, canonical):
     [
         "",
         "all building",
+        "every buildings",
         "the temple",
+        "the temples",
         "the building that is near the temple",
         "all buildings that are near",
         "all buildings near the temple",
-        "all buildings that are near the temple.",
+        "all buildings that are near the temple..",
         "all residential buildingsthat are near the temple",
-        "all  buildings",
         "all buildings to the left of the temple",
+        "out of all temples the one closest to the temple",
+        "all buildings that are within metres of the temple",
+        "all buildings that are within 25 feet of the temple",
+        "all buildings that are at most 25 metres of the temple",
+        "the smallest temple",
+        "all with a tin roof",
+        "all buildings that are near the temple that is far from the temple and is near the temple",
     ],
 )
 def test_what_is_not_in_the_grammar_has_no_meaning(sentence):
     assert SentenceParser(taxonomy()).parse(sentence) == []
+
+
+def test_phrases_of_several_axes_stand_in_their_order_and_mean_one_set():
+    axes = Taxonomy(
+        {"kind": None, "roof": None, "age": None},
+        {
+            name: Category(name, axis, None, countable=True, noun=noun, plural=None, phrase=phrase)
+            for name, axis, noun, phrase in (
+                ("tree", "kind", "tree", None), ("tin", "roof", None, "with tin"), ("new", "age", "youngster", "of this year")
+            )
+        },
+    )  # fmt: skip
+    parser = SentenceParser(axes)
+
+    assert [node.meaning() for node in parser.parse("every tree with tin of this year")] == ["(and (cat new) (cat tin) (cat tree))"]
+    assert [node.meaning() for node in parser.parse("every tree of this year")] == ["(and (cat new) (cat tree))"]
+    assert parser.parse("every tree of this year with tin") == []
+    assert parser.parse("every youngster") == []
 
 
 def test_two_categories_of_one_noun_make_a_sentence_ambiguous():
