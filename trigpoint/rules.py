@@ -14,6 +14,12 @@ from trigpoint.records.base import Record
 DIRECTIONS = ("north_of", "east_of", "south_of", "west_of")
 """Clockwise from north; index × 90° is the direction's azimuth."""
 
+AZIMUTHS: dict[str, float] = {
+    f"{wind}_of": 45.0 * k
+    for k, wind in enumerate(("north", "northeast", "east", "southeast", "south", "southwest", "west", "northwest"))
+}
+"""Directional relation → true azimuth of its sector's middle, degrees; `DIRECTIONS` are every second one."""
+
 DISTANCES = ("near", "far")
 TOPOLOGY = ("inside", "contains", "outside", "overlaps")
 
