@@ -11,6 +11,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any, cast
 
 from trigpoint.audit.findings import AuditError, Notebook
+from trigpoint.audit.queries import counterfactual_pairs
 from trigpoint.audit.reading import Release, find_file, read_json
 
 MANIFEST = "manifest.json"
@@ -182,6 +183,7 @@ def _check_counts(release: Release, notes: Notebook) -> None:
         "queries": {len(release.queries)},
         "answerable": {answerable},
         "unanswerable": {len(release.queries) - answerable},
+        "counterfactual_pairs": {len(counterfactual_pairs(release.queries.values()))},
     }
     for name, allowed in right.items():
         notes.count("counts")

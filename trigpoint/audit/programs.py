@@ -350,28 +350,39 @@ def selected_categories(node: Node) -> list[str]:
     return node.categories()
 
 
+FLIPS = frozenset(
+    pair
+    for one, other in (
+        ("north_of", "south_of"), ("east_of", "west_of"), ("northeast_of", "southwest_of"), ("northwest_of", "southeast_of"),
+        ("near", "far"), ("inside", "outside"), ("nearest", "farthest"),
+    )
+    for pair in ((one, other), (other, one))
+)  # fmt: skip
+"""Words that a counterfactual pair puts in each other's place (docs/release-format.md); extremes of positions besides."""
+
+
+def _is_flip(one: Node, other: Node) -> bool:
+    """Say whether two nodes differ in one word alone, and that by its counterpart."""
+    if one.op != other.op:
+        return (one.op, other.op) in FLIPS
+    if one.op == "attr":
+        return one.words[0] == other.words[0] and one.words[0] in ("north", "east")
+    return one.op == "rel" and (one.words[0], other.words[0]) in FLIPS
+
+
 def count_differences(one: Node, other: Node) -> tuple[int, int]:
-    """Count where two programs differ: (nodes whose relation or extreme is flipped to its counterpart, all other differences).
+    """Count where two programs differ: (nodes whose word is flipped to its counterpart, all other differences).
 
     >>> count_differences(parse_canonical("(rel (cat a) near (cat b))"), parse_canonical("(rel (cat a) far (cat b))"))
     (1, 0)
     """
     if one.canonical() == other.canonical():
         return 0, 0
-    flips = {("near", "far"), ("far", "near"), ("inside", "outside"), ("outside", "inside"), ("north_of", "south_of"),
-             ("south_of", "north_of"), ("east_of", "west_of"), ("west_of", "east_of"), ("most", "least"), ("least", "most")}  # fmt: skip
     flipped, others = 0, 0
-    if one.op != other.op:
-        if {one.op, other.op} == {"nearest", "farthest"}:
-            flipped += 1
-        else:
+    if (one.op, one.words) != (other.op, other.words):
+        if len(one.children) != len(other.children) or not one.children:
             return 0, 1
-    elif one.words != other.words:
-        changed = [pair for pair in zip(one.words, other.words, strict=True) if pair[0] != pair[1]]
-        if len(changed) == 1 and changed[0] in flips:
-            flipped += 1
-        else:
-            others += 1
+        flipped, others = (1, 0) if _is_flip(one, other) else (0, 1)
     pairings = [list(zip(one.children, other.children, strict=True))]
     if one.op == "and":
         pairings.append(list(zip(one.children, other.children[::-1], strict=True)))

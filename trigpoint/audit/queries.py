@@ -5,6 +5,7 @@ Not here: sentences (`sentences.py`) and execution (`programs.py`).
 
 import hashlib
 from collections import defaultdict
+from collections.abc import Iterable
 from typing import Any, cast
 
 import numpy as np
@@ -327,23 +328,28 @@ def check_all(release: Release, nodes: dict[str, Node], notes: Notebook) -> None
         )
 
 
+def counterfactual_pairs(queries: Iterable[Query]) -> set[frozenset[str]]:
+    """Return the pairs of queries that name each other."""
+    named = {query.query_id: query.counterfactual_of for query in queries}
+    return {frozenset((one, other)) for one, other in named.items() if other is not None and named.get(other) == one != other}
+
+
 def _check_counterfactual(release: Release, query: Query, nodes: dict[str, Node], notes: Notebook) -> None:
+    """The other query is of the same scene, names this one back, differs in one flipped word and has another answer."""
     if query.counterfactual_of is None:
         return
     notes.count("counterfactuals")
+    item = query.query_id
     other = release.queries.get(query.counterfactual_of)
     if other is None or other.scene_id != query.scene_id:
-        notes.add("counterfactual_wrong", FILE, query.query_id, "a query of the same scene", query.counterfactual_of)
+        notes.add("counterfactual_wrong", FILE, item, "a query of the same scene", query.counterfactual_of)
         return
-    if other.query_id in nodes and query.query_id in nodes:
-        flipped, others = count_differences(nodes[query.query_id], nodes[other.query_id])
+    if other.counterfactual_of != item:
+        notes.add("counterfactual_one_way", FILE, item, f"{other.query_id} names {item}", other.counterfactual_of)
+    if other.query_id in nodes and item in nodes:
+        flipped, others = count_differences(nodes[item], nodes[other.query_id])
         if (flipped, others) != (1, 0):
-            notes.add(
-                "counterfactual_wrong",
-                FILE,
-                query.query_id,
-                "exactly one relation flipped",
-                f"{flipped} flipped, {others} other differences",
-            )
+            notes.add("counterfactual_wrong", FILE, item, "exactly one word flipped", f"{flipped} flipped, {others} other differences")
     if set(other.answer_ids) == set(query.answer_ids):
-        notes.add("counterfactual_wrong", FILE, query.query_id, f"another answer than {other.query_id}", "the same answer")
+        what = "the same answer" if query.answer_ids else "neither is answerable"
+        notes.add("counterfactual_same_answer", FILE, item, f"another answer than {other.query_id}", what)

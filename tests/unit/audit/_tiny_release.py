@@ -446,6 +446,7 @@ def build(folder: Path, sources: Path) -> None:
         "review": {"policy": "none", "note": "unreviewed", "states": {"unreviewed": len(instances)}},
         "counts": {
             "scenes": 2, "instances": 20, "regions": 2, "relations": len(relations), "queries": 26, "answerable": 22, "unanswerable": 4,
+            "counterfactual_pairs": 6,
             "drops": {}, "levels": {"1": 4, "2": 2, "3": 16, "4": 2, "5": 2},
         },
     }  # fmt: skip

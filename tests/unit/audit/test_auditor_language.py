@@ -155,6 +155,13 @@ def test_the_level_is_the_structure(canonical, level):
             (1, 0),
         ),
         ("(rel (cat a) near (rel (cat b) far (cat c)))", "(rel (cat a) far (rel (cat b) near (cat c)))", (2, 0)),
+        ("(rel (cat a) near (attr (cat b) east most))", "(rel (cat a) near (attr (cat b) east least))", (1, 0)),
+        ("(rel (cat a) northeast_of (cat b))", "(rel (cat a) southwest_of (cat b))", (1, 0)),
+        ("(rel (cat a) northeast_of (cat b))", "(rel (cat a) northwest_of (cat b))", (0, 1)),
+        ("(attr (cat a) area most)", "(attr (cat a) area least)", (0, 1)),
+        ("(rel (cat a) near (cat b))", "(nearest (cat a) (cat b))", (0, 1)),
+        ("(rel (cat a) near (cat b))", "(attr (cat a) north most)", (0, 1)),
+        ("(rel (cat a) within_25m (cat b))", "(rel (cat a) far (cat b))", (0, 1)),
     ],
 )
 def test_counterfactuals_are_told_by_their_differences(one, other, differences):

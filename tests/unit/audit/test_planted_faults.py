@@ -177,6 +177,14 @@ def unbalance(folder):
     edit_json(folder, "manifest.json", lambda m: m["rules"].update(unanswerable_share=0.75))
 
 
+def counterfactual_elsewhere(folder):
+    """Each scene's `far` names the other scene's `near`, and the other way round."""
+    for scene_id, elsewhere in (("s-utm", "s-merc"), ("s-merc", "s-utm")):
+        for key, other in (("far", "near"), ("near", "far")):
+            canonical = next(entry[3] for entry in tiny.QUERIES if entry[0] == other)
+            edit_query(folder, key, put(counterfactual_of=tiny.query_id(elsewhere, canonical)), scene_id)
+
+
 FAULTS = [
     # code, item (a part of it), fault
     ("georeferencing: gsd is nominal", "gsd_nominal", "s-merc", scene(put(gsd_m=0.15))),
@@ -310,6 +318,15 @@ FAULTS = [
         "counterfactual_wrong",
         "q-",
         query("far", lambda r: r.update(counterfactual_of=tiny.query_id("s-utm", "(cat apartment_house)"))),
+    ),
+    ("queries: a counterfactual that does not point back", "counterfactual_one_way", "q-", query("far", put(counterfactual_of=None))),
+    ("queries: a counterfactual of the same answer", "counterfactual_same_answer", "q-", query("far", put(answer_ids=["s-utm/B7"]))),
+    ("queries: a counterfactual of another scene", "counterfactual_wrong", "q-", counterfactual_elsewhere),
+    (
+        "queries: counterfactual pairs miscounted",
+        "count_wrong",
+        "counts.counterfactual_pairs",
+        manifest(lambda m: m["counts"].update(counterfactual_pairs=5)),
     ),
     ("queries: share of unanswerables", "unanswerable_share", "", unbalance),
     (
