@@ -156,9 +156,14 @@ def _audit_across(release: Release, nodes: dict[str, Node], sources: Path | None
 
 
 def _relation_names(release: Release) -> tuple[str, ...]:
+    """Return the relations that are stored: `rules.relations`, and `within_<d>m` for every d of `rules.within_m`."""
     rules = release.manifest.get("rules")
-    names = cast("dict[str, Any]", rules).get("relations") if isinstance(rules, dict) else None
-    return tuple(str(name) for name in cast("list[Any]", names)) if isinstance(names, list) else DEFAULT_RELATIONS
+    known = cast("dict[str, Any]", rules) if isinstance(rules, dict) else {}
+    names, reaches = known.get("relations"), known.get("within_m")
+    stored: list[str] = [str(name) for name in cast("list[Any]", names)] if isinstance(names, list) else list(DEFAULT_RELATIONS)
+    for reach in cast("list[Any]", reaches) if isinstance(reaches, list) else []:
+        stored.append(f"within_{reach:g}m" if isinstance(reach, int | float) else str(reach))
+    return tuple(dict.fromkeys(stored))
 
 
 def _outline_tolerance(release: Release) -> float:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from trigpoint.audit.boxes import BAND_PX
 from trigpoint.audit.reading import Release, Taxonomy
-from trigpoint.audit.relations import FALSE, TRUE, UNDECIDED, Measures
+from trigpoint.audit.relations import FALSE, TRUE, UNDECIDED, Measures, is_distance
 
 KEYS = ("area", "length", "north", "east")
 EXTREMES = ("most", "least")
@@ -329,7 +329,7 @@ def level_of(node: Node) -> int | None:
         same = one.children[0].canonical() == other.children[0].canonical()
         plain = not any(child.children[1].has_relation() or not _is_anchor(child.children[1]) for child in node.children)
         names = {one.words[0], other.words[0]}
-        if same and plain and len(names) == 2 and not names <= {"near", "far"}:
+        if same and plain and len(names) == 2 and not all(is_distance(name) for name in names):
             return 4
     return None
 

@@ -252,7 +252,7 @@ def _sector_share(world: World, masks: Masks, anchor: int, name: str) -> float:
         start = shapely.get_coordinates(shapely.shortest_line(m.outlines[anchor], shapely.points(points)))[::2]
     ray = points - start
     azimuth = np.degrees(np.arctan2(ray[:, 0], ray[:, 1])) + m.frame.convergence_deg
-    within = np.abs((azimuth - DIRECTIONS[name] + 180) % 360 - 180) <= m.limits.half_angle_deg
+    within = np.abs((azimuth - DIRECTIONS[name] + 180) % 360 - 180) <= m.limits.sector(name)[0]
     return float((within & (np.hypot(*ray.T) > 0)).mean())
 
 

@@ -5,6 +5,9 @@ honest measurements may give (semantics, section 7): a decided edge more than 2 
 undecided one more than 2 px outside it as well. Not here: programs and answers.
 """
 
+import itertools
+import math
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -24,18 +27,23 @@ from trigpoint.audit.reading import Edges, Instance, Release
 FILE = "relations.parquet"
 FALSE, UNDECIDED, TRUE = 0, 1, 2
 WORDS = ("FALSE", "UNDECIDED", "TRUE")
-DIRECTIONS = {"north_of": 0.0, "east_of": 90.0, "south_of": 180.0, "west_of": 270.0}
+CARDINAL = {"north_of": 0.0, "east_of": 90.0, "south_of": 180.0, "west_of": 270.0}
+DIRECTIONS = CARDINAL | {"northeast_of": 45.0, "southeast_of": 135.0, "southwest_of": 225.0, "northwest_of": 315.0}
 """Relation → true azimuth of the middle of its sector, degrees."""
 
-INVERSES = {"north_of": "south_of", "south_of": "north_of", "east_of": "west_of", "west_of": "east_of"}
-SYMMETRIC = ("near", "far", "touches", "overlaps")
+INVERSES = {
+    one: other for one, middle in DIRECTIONS.items() for other, opposite in DIRECTIONS.items() if abs(middle - opposite) == 180
+}  # fmt: skip
+WITHIN = re.compile(r"within_(\d+(?:\.\d+)?)m")
+"""The name of `within(d)`: d in metres."""
+
+SYMMETRIC = ("touches", "overlaps")
+"""Relations of both or of neither; distances besides."""
+
 TOPOLOGY = ("inside", "contains", "outside", "overlaps")
 UNITS = dict.fromkeys(DIRECTIONS, "deg") | {"near": "m", "far": "m", "touches": "m"} | dict.fromkeys(TOPOLOGY, "share")
-DISJOINT = (
-    ("north_of", "south_of"), ("east_of", "west_of"), ("north_of", "east_of"), ("north_of", "west_of"), ("south_of", "east_of"),
-    ("south_of", "west_of"), ("near", "far"), ("touches", "far"), ("inside", "outside"), ("inside", "overlaps"), ("outside", "overlaps"),
-)  # fmt: skip
-"""Pairs of relations that are never both TRUE of one subject and anchor."""
+DISJOINT = (("touches", "far"), ("inside", "outside"), ("inside", "overlaps"), ("outside", "overlaps"))
+"""Pairs of relations that are never both TRUE of one subject and anchor; directions and distances besides (`are_disjoint`)."""
 
 SHARE_FLOOR = 1e-6
 """Shares below this are 0 (semantics, section 4)."""
@@ -45,6 +53,26 @@ EXACT = 1e-9
 
 Matrix = NDArray[Any]
 """(n, n) array, [subject, anchor], rows and columns in the order of the scene's instances."""
+
+
+def within_m(name: str) -> float:
+    """Return the distance d of `within_<d>m`, metres; NaN for every other name.
+
+    >>> within_m("within_7.5m"), within_m("within")
+    (7.5, nan)
+    """
+    found = WITHIN.fullmatch(name)
+    return float(found[1]) if found else math.nan
+
+
+def is_distance(name: str) -> bool:
+    """Say whether a relation is a comparison of a distance: `near`, `far` or `within_<d>m`."""
+    return name in ("near", "far") or WITHIN.fullmatch(name) is not None
+
+
+def unit_of(name: str) -> str:
+    """Return the unit of a relation's value."""
+    return UNITS.get(name, "m")
 
 
 @dataclass(frozen=True)
@@ -67,11 +95,25 @@ class Limits:
     far_margin_m: float
     half_angle_deg: float
     direction_margin_deg: float
+    wind_half_angle_deg: float
+    wind_margin_deg: float
     inside_share: float
     inside_undecided: float
     outside_undecided: float
     direction_shared: float
+    distance_margin_share: float
     band_m: float
+
+    def sector(self, name: str) -> tuple[float, float]:
+        """Return the half angle of a direction's sector and its smallest margin, degrees."""
+        return (self.half_angle_deg, self.direction_margin_deg) if name in CARDINAL else (self.wind_half_angle_deg, self.wind_margin_deg)
+
+    def threshold(self, name: str) -> tuple[float, float]:
+        """Return the threshold of `near`, `far` or `within_<d>m` and half the width of its undecided zone, metres."""
+        if name in ("near", "far"):
+            return (self.near_m, self.near_margin_m) if name == "near" else (self.far_m, self.far_margin_m)
+        reach = within_m(name)
+        return reach, max(self.distance_margin_share * reach, self.two_tau_m)
 
     @classmethod
     def of(cls, release: Release, frame: Frame, shorter_side_m: float) -> "Limits":
@@ -91,6 +133,9 @@ class Limits:
             far_margin_m=max(share * far, 2 * tau * gsd),
             half_angle_deg=rule("direction_half_angle_deg", 45.0),
             direction_margin_deg=rule("direction_margin_deg", 10.0),
+            wind_half_angle_deg=rule("wind_half_angle_deg", 22.5),
+            wind_margin_deg=rule("wind_margin_deg", 5.0),
+            distance_margin_share=share,
             inside_share=rule("inside_share", 0.95),
             inside_undecided=rule("inside_undecided_share", 0.80),
             outside_undecided=rule("outside_undecided_share", 0.20),
@@ -176,11 +221,12 @@ def expect_relations(m: Measures, masks: Masks, names: Sequence[str]) -> dict[st
     smaller = np.minimum(pixels[:, None], pixels[None, :])
     of_smaller = _floored(raw / smaller)
     result: dict[str, Expected] = {}
-    wanted = [name for name in DIRECTIONS if name in names]
-    if wanted:
-        result |= _directions(m, of_smaller, wanted)
-    for name in ("near", "far"):
-        if name in names:
+    for kind in (CARDINAL, DIRECTIONS.keys() - CARDINAL):
+        wanted = [name for name in DIRECTIONS if name in kind and name in names]
+        if wanted:
+            result |= _directions(m, of_smaller, wanted)
+    for name in names:
+        if is_distance(name):
             result[name] = _distance(m, name, of_smaller)
     if "touches" in names:
         result["touches"] = _touches(m, of_smaller)
@@ -223,25 +269,27 @@ def _shared_pixels(m: Measures, masks: Masks) -> tuple[Matrix, Matrix]:
 
 
 def _directions(m: Measures, shared: Matrix, names: list[str]) -> dict[str, Expected]:
-    """Both rays (one for region anchors) against each sector; shared pixels overrule them.
+    """Both rays (one for region anchors) against each sector of one kind; shared pixels overrule them.
 
     Source: semantics, section 4, "Directions": ray 1 from the anchor's centroid, ray 2 from the anchor's point nearest to the
         subject's centroid (length 0 when that centroid is in the anchor), azimuth = grid azimuth + convergence at the anchor.
     """
     limits = m.limits
+    half_deg, margin_deg = limits.sector(names[0])
     region = np.broadcast_to(~m.countable[None, :], shared.shape)
     turn = m.frame.convergence_at(m.centroids)[None, :]
     targets: NDArray[Any] = np.asarray(shapely.points(m.centroids), dtype=object)
     lines = shapely.shortest_line(m.outlines[None, :], targets[:, None])
     starts = shapely.get_coordinates(lines.ravel()).reshape(*shared.shape, 2, 2)[:, :, 0, :]
-    rays = [_Ray.of(m.centroids[:, None, :] - start, turn, limits) for start in (np.broadcast_to(m.centroids[None], starts.shape), starts)]
+    from_centroids = np.broadcast_to(m.centroids[None], starts.shape)
+    rays = [_Ray.of(m.centroids[:, None, :] - start, turn, limits, half_deg, margin_deg) for start in (from_centroids, starts)]
     disjoint, drowned = shared == 0, shared >= limits.direction_shared
     on_edge = np.isclose(shared, limits.direction_shared, rtol=0, atol=EXACT)
     deciding = [np.where(region, two, one) for one, two in zip(rays[0].columns(), rays[1].columns(), strict=True)]
     azimuth, slack, low, high = deciding
     result: dict[str, Expected] = {}
     for name in names:
-        zones = [ray.zones(DIRECTIONS[name], limits.half_angle_deg) for ray in rays]
+        zones = [ray.zones(DIRECTIONS[name], half_deg) for ray in rays]
         combined: dict[str, Matrix] = {}
         for key in ("in", "out", "may_in", "may_out", "surely_in", "surely_out"):
             combined[key] = zones[1][key] & (region | zones[0][key])
@@ -270,13 +318,13 @@ class _Ray:
     blind_true: Matrix
 
     @classmethod
-    def of(cls, ray: Matrix, turn: Matrix, limits: Limits) -> "_Ray":
-        """Measure (n, n, 2) ray vectors in grid metres; `turn` is the convergence at the anchor."""
+    def of(cls, ray: Matrix, turn: Matrix, limits: Limits, half_deg: float, margin_deg: float) -> "_Ray":
+        """Measure (n, n, 2) ray vectors in grid metres; `turn` is the convergence at the anchor, the rest the kind of sector."""
         length = np.hypot(ray[..., 0], ray[..., 1])
         azimuth = (np.degrees(np.arctan2(ray[..., 0], ray[..., 1])) + turn) % 360
 
         def margin_at(metres: Matrix) -> Matrix:
-            return np.maximum(limits.direction_margin_deg, np.degrees(np.arctan2(limits.two_tau_m, np.maximum(metres, 0))))
+            return np.maximum(margin_deg, np.degrees(np.arctan2(limits.two_tau_m, np.maximum(metres, 0))))
 
         shortest = margin_at(length + limits.band_m)
         return cls(
@@ -287,7 +335,7 @@ class _Ray:
             margin_low=shortest - 1e-6,
             margin_high=margin_at(length - limits.band_m) + 1e-6,
             point=length <= limits.band_m,
-            blind_true=shortest <= limits.half_angle_deg,
+            blind_true=shortest <= half_deg,
         )
 
     def columns(self) -> tuple[Matrix, Matrix, Matrix, Matrix]:
@@ -324,12 +372,11 @@ def _constant(shape: tuple[int, ...], value: float, slack: float) -> tuple[Matri
 
 
 def _distance(m: Measures, name: str, shared: Matrix) -> Expected:
-    """`near`: distance at most the threshold, never of things that share pixels; `far`: at least the threshold."""
+    """`far`: distance at least the threshold; `within`: at most; `near`: at most, and never of things that share pixels."""
     limits = m.limits
-    near = name == "near"
-    threshold, margin = (limits.near_m, limits.near_margin_m) if near else (limits.far_m, limits.far_margin_m)
-    own, accepts = _scalar((threshold - m.distances) * (1 if near else -1), margin, limits.band_m)
-    if near:
+    threshold, margin = limits.threshold(name)
+    own, accepts = _scalar((threshold - m.distances) * (-1 if name == "far" else 1), margin, limits.band_m)
+    if name == "near":
         disjoint, drowned = shared == 0, shared >= limits.direction_shared
         on_edge = np.isclose(shared, limits.direction_shared, rtol=0, atol=EXACT)
         own = np.where(disjoint, own, np.where(drowned, FALSE, UNDECIDED))
@@ -515,7 +562,7 @@ def check_relations(expected: dict[str, Expected], codes: dict[str, NDArray[np.i
                 kind = "edge_missing"
             else:
                 kind = "edge_extra" if own == FALSE else "edge_verdict"
-            what = f"{WORDS[own]} ({right.value[s, a]:.6g} {UNITS[name]})"
+            what = f"{WORDS[own]} ({right.value[s, a]:.6g} {unit_of(name)})"
             notes.add(kind, FILE, _pair(m, int(s), int(a), name), what, WORDS[stored])
         _check_values(name, right, edges, m, notes)
 
@@ -528,21 +575,21 @@ def _check_values(name: str, right: Expected, edges: Edges, m: Measures, notes: 
     notes.count("relation_values", len(rows))
 
     def is_off(value: Matrix) -> Matrix:
-        gap = np.abs((found - value + 180) % 360 - 180) if UNITS[name] == "deg" else np.abs(found - value)
-        near_nothing = (UNITS[name] == "deg") & (slack >= 180)  # a ray of no length: null or any azimuth
+        gap = np.abs((found - value + 180) % 360 - 180) if unit_of(name) == "deg" else np.abs(found - value)
+        near_nothing = (unit_of(name) == "deg") & (slack >= 180)  # a ray of no length: null or any azimuth
         return ~((gap <= slack) | near_nothing)
 
     off = is_off(value)
     if right.other_value is not None:
         off &= is_off(right.other_value[s, a])
     for k in np.flatnonzero(off):
-        notes.add("edge_value", FILE, _pair(m, int(s[k]), int(a[k]), name), f"{value[k]:.6g} {UNITS[name]}", f"{found[k]:.6g}")
-    for k in np.flatnonzero(edges.unit[rows] != UNITS[name]):
-        notes.add("edge_unit", FILE, _pair(m, int(s[k]), int(a[k]), name), UNITS[name], str(edges.unit[rows][k]))
+        notes.add("edge_value", FILE, _pair(m, int(s[k]), int(a[k]), name), f"{value[k]:.6g} {unit_of(name)}", f"{found[k]:.6g}")
+    for k in np.flatnonzero(edges.unit[rows] != unit_of(name)):
+        notes.add("edge_unit", FILE, _pair(m, int(s[k]), int(a[k]), name), unit_of(name), str(edges.unit[rows][k]))
     margin, low, high = edges.margin[rows], right.margin_low[s, a], right.margin_high[s, a]
     for k in np.flatnonzero(~((margin >= low) & (margin <= high))):
         notes.add(
-            "edge_margin", FILE, _pair(m, int(s[k]), int(a[k]), name), f"{low[k]:.6g} to {high[k]:.6g} {UNITS[name]}", f"{margin[k]:.6g}"
+            "edge_margin", FILE, _pair(m, int(s[k]), int(a[k]), name), f"{low[k]:.6g} to {high[k]:.6g} {unit_of(name)}", f"{margin[k]:.6g}"
         )
 
 
@@ -556,14 +603,24 @@ def check_algebra(codes: dict[str, NDArray[np.int8]], m: Measures, notes: Notebo
             )
     if "inside" in codes and "contains" in codes:
         _note_pairs("algebra_inverse", codes["inside"] != codes["contains"].T, "inside", "contains of the reverse, same verdict", m, notes)
-    for name in SYMMETRIC:
-        if name in codes:
+    for name in codes:
+        if name in SYMMETRIC or is_distance(name):
             differs = codes[name] != codes[name].T
             _note_pairs("algebra_symmetry", differs & (codes[name] > 0), name, "the same verdict of the reverse", m, notes)
-    for one, other in DISJOINT:
-        if one in codes and other in codes:
+    for one, other in itertools.combinations(codes, 2):
+        if are_disjoint(one, other, m.limits):
             _note_pairs("algebra_disjoint", (codes[one] == TRUE) & (codes[other] == TRUE), one, f"not {other} as well", m, notes)
     notes.count("algebra", sum(int(np.count_nonzero(code)) for code in codes.values()))
+
+
+def are_disjoint(one: str, other: str, limits: Limits) -> bool:
+    """Say whether two relations can never both be TRUE of one subject and anchor."""
+    if one in DIRECTIONS and other in DIRECTIONS:
+        turn = abs((DIRECTIONS[one] - DIRECTIONS[other] + 180) % 360 - 180)
+        return turn >= limits.sector(one)[0] + limits.sector(other)[0]
+    if "far" in (one, other) and (is_distance(one) and is_distance(other)):
+        return limits.threshold(other if one == "far" else one)[0] <= limits.far_m
+    return (one, other) in DISJOINT or (other, one) in DISJOINT
 
 
 def _note_pairs(code: str, bad: Matrix, name: str, expected: str, m: Measures, notes: Notebook) -> None:

@@ -130,6 +130,8 @@ def test_two_categories_of_one_noun_make_a_sentence_ambiguous():
         ("(nearest (cat a) (cat b))", 3),
         ("(and (rel (cat a) near (cat b)) (rel (cat a) north_of (cat c)))", 4),
         ("(and (rel (cat a) near (cat b)) (rel (cat a) far (cat c)))", None),
+        ("(and (rel (cat a) near (cat b)) (rel (cat a) within_25m (cat c)))", None),
+        ("(and (rel (cat a) northeast_of (cat b)) (rel (cat a) within_25m (cat c)))", 4),
         ("(and (rel (cat a) near (cat b)) (rel (cat d) north_of (cat c)))", None),
         ("(rel (cat a) near (rel (cat b) far (cat c)))", 5),
         ("(rel (cat a) near (nearest (cat b) (cat c)))", 5),

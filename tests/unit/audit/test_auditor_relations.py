@@ -8,17 +8,21 @@ from trigpoint.audit.georeferencing import build_frame
 from trigpoint.audit.outline import pixel_edge_parts
 from trigpoint.audit.ownership import Masks
 from trigpoint.audit.reading import Instance, Release, Scene
-from trigpoint.audit.relations import FALSE, TRUE, UNDECIDED, UNITS, Limits, expect_relations, measure
+from trigpoint.audit.relations import FALSE, TRUE, UNDECIDED, UNITS, Limits, are_disjoint, expect_relations, measure
 
 SIZE = 200
 
 
-def world(things, region):
-    """Measure rectangles (x0, y0, x1, y1) and one region of rectangles in a scene of 200 x 200 pixels of 1 m."""
+def frame_of():
     fields = dict.fromkeys(Scene.__dataclass_fields__)
     transform = (1.0, 0.0, 330000.0, 0.0, -1.0, 3060000.0)
     scene = Scene(**(fields | {"scene_id": "s", "crs": "EPSG:32645", "transform": transform, "width": SIZE, "height": SIZE}))
-    frame = build_frame(scene, pyproj.CRS.from_epsg(32645))
+    return build_frame(scene, pyproj.CRS.from_epsg(32645))
+
+
+def world(things, region):
+    """Measure rectangles (x0, y0, x1, y1) and one region of rectangles in a scene of 200 x 200 pixels of 1 m."""
+    frame = frame_of()
     index, plane = np.zeros((SIZE, SIZE), dtype=np.uint16), np.zeros((SIZE, SIZE), dtype=bool)
     for x0, y0, x1, y1 in region:
         plane[y0:y1, x0:x1] ^= True
@@ -37,7 +41,7 @@ def world(things, region):
     parts = pixel_edge_parts(index)
     masks.parts = {i.instance_id: parts[i.label] if i.countable else pixel_edge_parts(plane.astype(np.uint8))[1] for i in instances}
     limits = Limits.of(Release(None, {}), frame, float(SIZE))
-    return expect_relations(measure(instances, masks, frame, limits, 1.0), masks, list(UNITS))
+    return expect_relations(measure(instances, masks, frame, limits, 1.0), masks, [*UNITS, "within_25m"])
 
 
 def accepted(expected, s, a):
@@ -115,3 +119,57 @@ def test_a_direction_needs_both_rays_of_a_countable_anchor():
     assert expected["east_of"].own[0, 1] == UNDECIDED
     assert accepted(expected["north_of"], 0, 1) == {FALSE}
     assert expected["east_of"].value[0, 1] == pytest.approx(90 + np.degrees(np.arctan2(60, 30)), abs=1.5)  # 1.2 degrees off grid north
+
+
+@pytest.mark.parametrize(
+    ("gap", "own", "allowed"),
+    [(0, TRUE, {TRUE}), (15, TRUE, {TRUE}), (18, TRUE, {TRUE, UNDECIDED}), (25, UNDECIDED, {UNDECIDED}), (34, FALSE, {FALSE})],
+)
+def test_within_is_a_plain_distance_undecided_by_two_tau(gap, own, allowed):
+    expected = world([(10, 10, 30, 30), (30 + gap, 10, 50 + gap, 30)], [(150, 150, 160, 160)])["within_25m"]
+
+    assert expected.own[0, 1] == expected.own[1, 0] == own
+    assert accepted(expected, 0, 1) == accepted(expected, 1, 0) == allowed
+
+
+def test_what_shares_pixels_is_within_any_distance():
+    expected = world([(45, 60, 75, 90)], [(50, 50, 150, 150)])
+
+    assert accepted(expected["within_25m"], 0, 1) == {TRUE}
+
+
+@pytest.mark.parametrize(
+    ("row", "wind", "allowed"),
+    [
+        (20, "northeast_of", {TRUE}),  # 45 degrees
+        (20, "north_of", {UNDECIDED}),
+        (20, "southwest_of", {FALSE}),
+        (72, "northeast_of", {UNDECIDED}),  # 69 degrees: the sector ends at 67.5
+        (100, "northeast_of", {FALSE}),
+        (100, "east_of", {TRUE}),
+    ],
+)
+def test_winds_have_half_the_sector_and_half_the_margin(row, wind, allowed):
+    expected = world([(96, row - 4, 104, row + 4), (16, 96, 24, 104)], [(190, 190, 199, 199)])
+
+    assert accepted(expected[wind], 0, 1) == allowed
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "apart"),
+    [
+        ("north_of", "northeast_of", False),
+        ("north_of", "east_of", True),
+        ("northeast_of", "northwest_of", True),
+        ("northeast_of", "south_of", True),
+        ("near", "far", True),
+        ("within_25m", "far", True),
+        ("within_200m", "far", False),
+        ("within_25m", "near", False),
+        ("inside", "overlaps", True),
+    ],
+)
+def test_relations_that_exclude_each_other(one, other, apart):
+    limits = Limits.of(Release(None, {}), frame_of(), 200.0)
+
+    assert are_disjoint(one, other, limits) == are_disjoint(other, one, limits) == apart
