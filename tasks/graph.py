@@ -110,6 +110,6 @@ def load_graph(workspace: Workspace, scene: dict[str, Any], rows: list[dict[str,
         gsd_m=record.frame.gsd_m,
         convergence_deg=record.frame.convergence_deg,
         valid_px=distance.column("valid_px")[0].as_py(),
-        verdicts=verdicts_from_edges(item_table(workspace, result, "relation"), nodes.instance_ids, workspace.config.rules.relations),
+        verdicts=verdicts_from_edges(item_table(workspace, result, "relation"), nodes.instance_ids, workspace.config.rules.relation_names),
         distance_m=upper + upper.T,
     )

@@ -14,22 +14,32 @@ from trigpoint.records.base import Record
 DIRECTIONS = ("north_of", "east_of", "south_of", "west_of")
 """Clockwise from north; index × 90° is the direction's azimuth."""
 
-AZIMUTHS: dict[str, float] = {
-    f"{wind}_of": 45.0 * k
-    for k, wind in enumerate(("north", "northeast", "east", "southeast", "south", "southwest", "west", "northwest"))
-}
-"""Directional relation → true azimuth of its sector's middle, degrees; `DIRECTIONS` are every second one."""
-
 DISTANCES = ("near", "far")
 TOPOLOGY = ("inside", "contains", "outside", "overlaps")
 
 RELATIONS = (*DIRECTIONS, *DISTANCES, *TOPOLOGY)
 """All relation names that a graph stores by default, in storage order."""
 
-KNOWN_RELATIONS = (*RELATIONS, "touches")
-"""All relation names that a graph can store; `touches` is off by default."""
+DIAGONALS = ("northeast_of", "southeast_of", "southwest_of", "northwest_of")
+"""The directions of the 8-wind rose between those of `DIRECTIONS`, clockwise; off by default."""
+
+AZIMUTH_DEG = {name: 90.0 * k for k, name in enumerate(DIRECTIONS)} | {name: 90.0 * k + 45.0 for k, name in enumerate(DIAGONALS)}
+"""Direction → azimuth of the middle of its sector, clockwise from true north."""
+
+KNOWN_RELATIONS = (*RELATIONS, "touches", *DIAGONALS)
+"""All relation names that `Rules.relations` can list; `touches` and `DIAGONALS` are off by default."""
 
 _WITHIN = re.compile(r"within_([1-9][0-9]*)m")
+
+
+def within_limit_m(name: str) -> int | None:
+    """The distance of a relation `within_<d>m` in metres; None for every other name.
+
+    >>> within_limit_m("within_25m"), within_limit_m("within_025m"), within_limit_m("near")
+    (25, None, None)
+    """
+    found = _WITHIN.fullmatch(name)
+    return int(found[1]) if found else None
 
 
 def is_relation(name: str) -> bool:
@@ -38,7 +48,36 @@ def is_relation(name: str) -> bool:
     >>> is_relation("within_25m"), is_relation("within_025m")
     (True, False)
     """
-    return name in KNOWN_RELATIONS or _WITHIN.fullmatch(name) is not None
+    return name in KNOWN_RELATIONS or within_limit_m(name) is not None
+
+
+def is_distance(name: str) -> bool:
+    """Whether a relation is one of distance: near, far, within some metres.
+
+    >>> is_distance("near"), is_distance("within_25m"), is_distance("inside")
+    (True, True, False)
+    """
+    return name in DISTANCES or within_limit_m(name) is not None
+
+
+def relation_unit(name: str) -> str:
+    """The unit of a relation's value and margin.
+
+    >>> relation_unit("northeast_of"), relation_unit("within_25m"), relation_unit("inside")
+    ('deg', 'm', 'share')
+    """
+    if name in AZIMUTH_DEG:
+        return "deg"
+    return "m" if is_distance(name) or name == "touches" else "share"
+
+
+def inverse_of(name: str) -> str | None:
+    """The relation of the reverse pair; None where there is none (`outside`).
+
+    >>> inverse_of("northeast_of"), inverse_of("within_25m"), inverse_of("outside")
+    ('southwest_of', 'within_25m', None)
+    """
+    return name if within_limit_m(name) is not None else INVERSE.get(name)
 
 
 INVERSE = {
@@ -46,6 +85,10 @@ INVERSE = {
     "south_of": "north_of",
     "east_of": "west_of",
     "west_of": "east_of",
+    "northeast_of": "southwest_of",
+    "southwest_of": "northeast_of",
+    "southeast_of": "northwest_of",
+    "northwest_of": "southeast_of",
     "inside": "contains",
     "contains": "inside",
     "near": "near",
@@ -53,7 +96,7 @@ INVERSE = {
     "touches": "touches",
     "overlaps": "overlaps",
 }
-"""Relation → the relation of the reverse pair (symmetric relations map to themselves)."""
+"""Relation → the relation of the reverse pair (symmetric relations map to themselves); `inverse_of` knows `within_<d>m` too."""
 
 COUNTERPART = {
     "north_of": "south_of",
@@ -99,8 +142,10 @@ class Rules(Record):
     near_share: float = 0.10
     near_max_px: float = 128.0
     far_share: float = 0.50
-    direction_half_angle_deg: float = 45.0
+    direction_half_angle_deg: float = Field(default=45.0, gt=0, le=90)
     direction_margin_deg: float = 10.0
+    diagonal_half_angle_deg: float = Field(default=22.5, gt=0, le=45)
+    diagonal_margin_deg: float = 5.0
     near_margin_share: float = 0.05
     inside_share: float = 0.95
     inside_undecided_share: float = 0.80
@@ -123,6 +168,7 @@ class Rules(Record):
     outline: OutlineRule = OutlineRule()
     difficulty: DifficultyRule = DifficultyRule()
     relations: tuple[str, ...] = RELATIONS
+    within_m: tuple[int, ...] = ()
 
     @field_validator("relations")
     @classmethod
@@ -134,3 +180,15 @@ class Rules(Record):
         if halves:
             raise ValueError(f"relations have {halves} without their inverses {[INVERSE[name] for name in halves]}")
         return value
+
+    @field_validator("within_m")
+    @classmethod
+    def _sorted_limits(cls, value: tuple[int, ...]) -> tuple[int, ...]:
+        if any(limit <= 0 for limit in value) or list(value) != sorted(set(value)):
+            raise ValueError(f"within_m is {list(value)}, expected whole metres above 0, each once, sorted")
+        return value
+
+    @property
+    def relation_names(self) -> tuple[str, ...]:
+        """Every relation that a graph under these rules stores: `relations`, then one `within_<d>m` for each of `within_m`."""
+        return (*self.relations, *(f"within_{limit}m" for limit in self.within_m))

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from trigpoint.categories import FALSE, TRUE, UNDECIDED
 from trigpoint.geometry.frames import SceneFrame, azimuth_deg
-from trigpoint.rules import DIRECTIONS, DISTANCES, Rules
+from trigpoint.rules import AZIMUTH_DEG, DIRECTIONS, Rules, relation_unit, within_limit_m
 from trigpoint.scene_graph.graph import Nodes, SceneGraph
 
 FloatArray = NDArray[np.float64]
@@ -109,6 +109,9 @@ def build_graph(
         "far": measured(threshold(distance_m - far_m, far_margin), distance_m, far_margin),
         "touches": measured(_touching(distance_m, shares, gsd_m, two_tau_m, rules, is_sharp), distance_m, two_tau_m),
     }
+    for limit_m, name in zip(rules.within_m, rules.relation_names[len(rules.relations) :], strict=True):
+        margin = max(rules.near_margin_share * limit_m, two_tau_m)
+        found[name] = measured(threshold(limit_m - distance_m, margin), distance_m, margin)
     for name, direction in _directions(nodes, outlines, frame, two_tau_m, rules, columns, is_sharp).items():
         found[name] = direction._replace(verdict=_unless_shared(direction.verdict, shares, rules, is_sharp))
     share_margin, inside_margin = rules.outside_undecided_share, rules.inside_share - rules.inside_undecided_share
@@ -118,7 +121,7 @@ def build_graph(
     found["outside"] = measured(outside, shares.in_filled, share_margin)
     found["overlaps"] = measured(overlaps, shares.of_smaller, share_margin)
 
-    kept = {name: found[name] for name in rules.relations}
+    kept = {name: found[name] for name in rules.relation_names}
     for each in kept.values():
         each.verdict[columns, np.arange(len(columns))] = FALSE
     return SceneGraph(
@@ -131,8 +134,9 @@ def build_graph(
         distance_m=distance_m,
         values={name: each.value for name, each in kept.items()},
         margins={name: each.margin for name, each in kept.items()},
-        units={name: "deg" if name in DIRECTIONS else "m" if name in (*DISTANCES, "touches") else "share" for name in kept},
+        units={name: relation_unit(name) for name in kept},
         anchors=None if anchors is None else columns,
+        limits_m={"near": near_m, "far": far_m} | {name: float(limit) for name in kept if (limit := within_limit_m(name)) is not None},
     )
 
 
@@ -182,30 +186,36 @@ def _directions(
     columns: NDArray[np.int64],
     is_sharp: bool,
 ) -> dict[str, _Measured]:
-    """The four directions before the share rule, with azimuth and margin of the deciding ray."""
+    """The wanted directions before the share rule, with azimuth and margin of the deciding ray."""
+    wanted = [name for name in rules.relations if name in AZIMUTH_DEG]
+    if not wanted:
+        return {}
     centroid, countable = nodes.centroid_m, nodes.countable[columns]
     convergence = frame.convergence_at(centroid[columns])
     from_centroid = centroid[:, None] - centroid[columns]
     from_nearest = from_centroid.copy()
     asked = np.flatnonzero(~countable) if is_sharp else np.arange(len(columns))
     from_nearest[:, asked] = _rays_from_nearest(outlines[columns[asked]], centroid)
-    azimuths, margins = [], []
+    azimuths, blurs = [], []
     for ray in (from_centroid, from_nearest):
         azimuths.append((azimuth_deg(ray.reshape(-1, 2)).reshape(ray.shape[:2]) + convergence) % 360.0)
-        margins.append(np.maximum(rules.direction_margin_deg, np.degrees(np.arctan2(two_tau_m, np.hypot(ray[..., 0], ray[..., 1])))))
-    value, margin = (np.where(countable, *pair) for pair in (azimuths, margins))
-    if is_sharp:
-        margin = np.zeros_like(margin)
+        blurs.append(np.degrees(np.arctan2(two_tau_m, np.hypot(ray[..., 0], ray[..., 1]))))
+    value, blur = (np.where(countable, *pair) for pair in (azimuths, blurs))
     out: dict[str, _Measured] = {}
-    for quarter, name in enumerate(DIRECTIONS):
-        centre, half = 90.0 * quarter, rules.direction_half_angle_deg
+    for name in wanted:
+        half, least = (
+            (rules.direction_half_angle_deg, rules.direction_margin_deg)
+            if name in DIRECTIONS
+            else (rules.diagonal_half_angle_deg, rules.diagonal_margin_deg)
+        )
+        offs = [_off_deg(azimuth, AZIMUTH_DEG[name]) for azimuth in azimuths]
         if is_sharp:
-            off = _off_deg(value, centre)
-            out[name] = _Measured((off <= half).astype(np.int8), value, margin)
+            sharp = np.where(countable, *offs) <= half
+            out[name] = _Measured(sharp.astype(np.int8), value, np.zeros_like(blur))
             continue
-        from_middle, from_edge = (_sector(azimuth, centre, half, zone) for azimuth, zone in zip(azimuths, margins, strict=True))
+        from_middle, from_edge = (_sector(off, half, np.maximum(least, one)) for off, one in zip(offs, blurs, strict=True))
         agreed = np.where(from_middle == from_edge, from_middle, UNDECIDED)
-        out[name] = _Measured(np.where(countable, agreed, from_edge).astype(np.int8), value, margin)
+        out[name] = _Measured(np.where(countable, agreed, from_edge).astype(np.int8), value, np.maximum(least, blur))
     return out
 
 
@@ -222,11 +232,10 @@ def _off_deg(azimuth: FloatArray, centre_deg: float) -> FloatArray:
     return np.abs((azimuth - centre_deg + 180.0) % 360.0 - 180.0)
 
 
-def _sector(azimuth: FloatArray, centre_deg: float, half_angle_deg: float, margin_deg: FloatArray) -> VerdictArray:
-    """Verdict of rays against one sector; a ray of length 0 (NaN azimuth) is UNDECIDED."""
-    off = _off_deg(azimuth, centre_deg)
-    verdict = np.where(off <= half_angle_deg - margin_deg, TRUE, np.where(off >= half_angle_deg + margin_deg, FALSE, UNDECIDED))
-    return np.where(np.isnan(azimuth), UNDECIDED, verdict).astype(np.int8)
+def _sector(off_deg: FloatArray, half_angle_deg: float, margin_deg: FloatArray) -> VerdictArray:
+    """Verdict of rays by their angle from the middle of a sector; a ray of length 0 (NaN) is UNDECIDED."""
+    is_sure, is_out = off_deg <= half_angle_deg - margin_deg, off_deg >= half_angle_deg + margin_deg
+    return np.where(is_sure, TRUE, np.where(is_out, FALSE, UNDECIDED)).astype(np.int8)
 
 
 def _outside_and_overlaps(

@@ -4,8 +4,9 @@ Not here: measuring (`trigpoint.scene_graph.build`), programs (`trigpoint.progra
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import combinations
 
 import numpy as np
 import pyarrow as pa
@@ -13,7 +14,7 @@ from numpy.typing import NDArray
 
 from trigpoint.categories import FALSE, TRUE, UNDECIDED
 from trigpoint.errors import InputError
-from trigpoint.rules import INVERSE
+from trigpoint.rules import AZIMUTH_DEG, DIRECTIONS, inverse_of, within_limit_m
 
 VERDICT_NAMES = {TRUE: "TRUE", UNDECIDED: "UNDECIDED"}
 """Names of the verdicts that are stored; FALSE is what is not stored."""
@@ -73,6 +74,7 @@ class SceneGraph:
         values, margins: relation → (n, m) measured value and margin, NaN where nothing was measured.
         units: relation → unit of its values.
         anchors: (m,) positions of the measured anchors, sorted; None when every instance is one.
+        limits_m: Distance relation → its threshold in metres; empty for a graph read back from its edges.
     """
 
     scene_id: str
@@ -86,6 +88,7 @@ class SceneGraph:
     margins: Mapping[str, NDArray[np.float64]] = field(default_factory=dict)
     units: Mapping[str, str] = field(default_factory=dict)
     anchors: NDArray[np.int64] | None = None
+    limits_m: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def index(self) -> dict[str, int]:
@@ -177,11 +180,30 @@ def verdicts_from_edges(edges: pa.Table, instance_ids: Sequence[str], relations:
     return out
 
 
-def algebra_violations(graph: SceneGraph) -> list[str]:
-    """Check inverse, symmetry and disjointness between measured anchors; return one line per violation (empty: the graph is consistent).
+def _exclusions(relations: Iterable[str], limits_m: Mapping[str, float]) -> Iterator[tuple[str, str]]:
+    """Pairs of relations of which at most one is TRUE of a pair: no place lies in both sectors, or within both distances."""
+    half = {name: 45.0 if name in DIRECTIONS else 22.5 for name in AZIMUTH_DEG}
+    for one, other in combinations([name for name in relations if name in AZIMUTH_DEG], 2):
+        apart = abs((AZIMUTH_DEG[one] - AZIMUTH_DEG[other] + 180.0) % 360.0 - 180.0)
+        if apart > half[one] + half[other]:
+            yield one, other
+    yield from (("near", "far"), ("touches", "far"), ("inside", "outside"))
+    yield from ((name, "far") for name, limit in limits_m.items() if within_limit_m(name) and limit < limits_m["far"])
 
-    Between countable instances, `north_of` TRUE means that the reverse `south_of` is not FALSE. `inside`/`contains` and the
-    symmetric relations agree exactly.
+
+def _implications(limits_m: Mapping[str, float]) -> Iterator[tuple[str, str]]:
+    """Pairs of relations where the first TRUE means that the second is not FALSE: a wider distance."""
+    upper = {name: limit for name, limit in limits_m.items() if name != "far"}
+    for name, limit in upper.items():
+        yield from ((name, wider) for wider, more in upper.items() if within_limit_m(wider) and more >= limit and wider != name)
+
+
+def algebra_violations(graph: SceneGraph) -> list[str]:
+    """Check inverse, symmetry, disjointness and order between measured anchors; return one line per violation (empty: consistent).
+
+    Between countable instances, a direction TRUE means that the opposite direction of the reverse pair is not FALSE. `inside`/`contains`
+    and the symmetric relations agree exactly. Opposite directions and distances exclude each other; what is `near` or within a distance is
+    within every greater one.
     """
     chosen = np.arange(len(graph.nodes)) if graph.anchors is None else graph.anchors
     verdicts = {name: matrix[chosen] for name, matrix in graph.verdicts.items()} if graph.anchors is not None else graph.verdicts
@@ -192,24 +214,20 @@ def algebra_violations(graph: SceneGraph) -> list[str]:
     def report(text: str, where: NDArray[np.bool_]) -> None:
         found.extend(f"{graph.scene_id}: {text} for {ids[i]} -> {ids[j]}" for i, j in np.argwhere(where)[:20])
 
-    for name, inverse in INVERSE.items():
-        if name not in verdicts or inverse not in verdicts:
-            continue
-        reverse = verdicts[inverse].T
-        if name in ("inside", "contains", "near", "far", "touches", "overlaps"):
-            report(f"{name} and reverse {inverse} differ", verdicts[name] != reverse)
-        else:
-            report(f"{name} TRUE but reverse {inverse} FALSE", both & (verdicts[name] == TRUE) & (reverse == FALSE))
-    for one, other in (
-        ("north_of", "south_of"),
-        ("east_of", "west_of"),
-        ("near", "far"),
-        ("touches", "far"),
-        ("inside", "outside"),
-        ("inside", "overlaps"),
-    ):
-        if one in verdicts and other in verdicts:
-            report(f"{one} and {other} both TRUE", (verdicts[one] == TRUE) & (verdicts[other] == TRUE))
     for name, matrix in verdicts.items():
         report(f"{name} of itself", np.eye(len(ids), dtype=bool) & (matrix != FALSE))
+        inverse = inverse_of(name)
+        if inverse is None or inverse not in verdicts:
+            continue
+        reverse = verdicts[inverse].T
+        if name in AZIMUTH_DEG:
+            report(f"{name} TRUE but reverse {inverse} FALSE", both & (matrix == TRUE) & (reverse == FALSE))
+        else:
+            report(f"{name} and reverse {inverse} differ", matrix != reverse)
+    for one, other in _exclusions(verdicts, graph.limits_m):
+        if one in verdicts and other in verdicts:
+            report(f"{one} and {other} both TRUE", (verdicts[one] == TRUE) & (verdicts[other] == TRUE))
+    for one, other in _implications(graph.limits_m):
+        if one in verdicts and other in verdicts:
+            report(f"{one} TRUE but {other} FALSE", (verdicts[one] == TRUE) & (verdicts[other] == FALSE))
     return found

@@ -5,18 +5,21 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 import shapely
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from scipy import ndimage
 
 from trigpoint.categories import FALSE, TRUE, UNDECIDED
 from trigpoint.errors import InputError
 from trigpoint.geometry.frames import SceneFrame, fit_frame
-from trigpoint.rules import DIRECTIONS, KNOWN_RELATIONS, RELATIONS, Rules
+from trigpoint.rules import DIAGONALS, DIRECTIONS, KNOWN_RELATIONS, RELATIONS, Rules
 from trigpoint.scene_graph.build import SceneMasks, build_graph, fill_holes
 from trigpoint.scene_graph.graph import Nodes, SceneGraph, algebra_violations, verdicts_from_edges
 
 # 400 x 300 px of 1 m on the central meridian of zone 33: grid north is true north there, k = 0.9996
 TRANSFORM = (1.0, 0.0, 499800.0, 0.0, -1.0, 5500150.0)
 WIDTH, HEIGHT = 400, 300
+FRAME = SceneFrame("EPSG:32633", TRANSFORM, fit_frame("EPSG:32633", TRANSFORM, WIDTH, HEIGHT))
 RULES = Rules()
 
 
@@ -28,7 +31,6 @@ def graph_of(
     is_sharp: bool = False,
 ) -> SceneGraph:
     """Build a graph of pixel rectangles (x0, y0, x1, y1) and region masks."""
-    frame = SceneFrame("EPSG:32633", TRANSFORM, fit_frame("EPSG:32633", TRANSFORM, WIDTH, HEIGHT))
     labels = np.zeros((HEIGHT, WIDTH), dtype=np.uint16)
     for k, (x0, y0, x1, y1) in enumerate(boxes, start=1):
         labels[y0:y1, x0:x1] = k
@@ -36,13 +38,13 @@ def graph_of(
     from trigpoint.geometry.outlines import measuring_outline, polygon_from_mask
 
     polygons = [shapely.box(*b) for b in boxes] + [measuring_outline(polygon_from_mask(m)) for m in regions]
-    ground = shapely.transform(np.array(polygons, dtype=object), frame.ground_from_image)
+    ground = shapely.transform(np.array(polygons, dtype=object), FRAME.ground_from_image)
     n = len(polygons)
     area_px = np.array([np.count_nonzero(labels == k + 1) for k in range(len(boxes))] + [np.count_nonzero(m) for m in regions], dtype=float)
     nodes = Nodes(
         instance_ids=tuple(f"i-{k}" for k in range(n)),
         categories=(("building",),) * n,
-        countable=np.array([True] * len(boxes) + [False] * len(regions)),
+        countable=np.array([True] * len(boxes) + [False] * len(regions), dtype=bool),
         cut=np.zeros(n, dtype=bool),
         area_m2=area_px,
         area_px=area_px,
@@ -53,7 +55,7 @@ def graph_of(
     masks = SceneMasks(
         labels, np.array([*range(1, len(boxes) + 1), *[0] * len(regions)]), {len(boxes) + k: m for k, m in enumerate(regions)}
     )
-    return build_graph("s-test", nodes, ground, masks, frame, 300.0, WIDTH * HEIGHT, rules, anchors, is_sharp)
+    return build_graph("s-test", nodes, ground, masks, FRAME, 300.0, WIDTH * HEIGHT, rules, anchors, is_sharp)
 
 
 def verdict(graph: SceneGraph, relation: str, subject: int, anchor: int) -> int:
@@ -157,31 +159,19 @@ def test_a_building_in_the_hole_of_a_region_is_inside_it() -> None:
     assert verdict(graph, "inside", 0, 1) == TRUE
 
 
+def test_a_building_over_the_edge_of_a_hole_is_inside_the_region_and_partly_on_it() -> None:
+    block = region(100, 100, 300, 250)
+    block[150:180, 150:180] = False
+    graph = graph_of([(140, 155, 160, 175)], [block])  # half on the hole: inside counts filled masks, overlaps the masks themselves
+
+    assert (verdict(graph, "inside", 0, 1), verdict(graph, "overlaps", 0, 1)) == (TRUE, TRUE)
+    assert algebra_violations(graph) == []
+
+
 def test_sharing_pixels_rules_out_directions_and_nearness() -> None:
     graph = graph_of([(150, 150, 170, 170)], [region(100, 100, 300, 250)])
 
     assert [verdict(graph, name, 0, 1) for name in ("north_of", "east_of", "south_of", "west_of", "near")] == [FALSE] * 5
-
-
-def test_random_scenes_keep_the_algebra_and_their_edges_give_the_verdicts_back() -> None:
-    random = np.random.default_rng(4)
-    for _ in range(12):
-        corners = random.integers(5, 250, (14, 2))
-        boxes = [(int(x), int(y), int(x + w), int(y + h)) for (x, y), (w, h) in zip(corners, random.integers(8, 40, (14, 2)), strict=True)]
-        masks = [region(*(int(v) for v in (x, y, x + 90, y + 30))) for x, y in random.integers(0, 200, (2, 2))]
-        labels_left = [b for b in boxes if all(b is c or not shapely.box(*b).intersects(shapely.box(*c)) for c in boxes)]
-        graph = graph_of(labels_left, masks)
-
-        assert algebra_violations(graph) == []
-        rebuilt = verdicts_from_edges(graph.to_edges(), graph.nodes.instance_ids, list(graph.verdicts))
-        assert all(np.array_equal(rebuilt[name], graph.verdicts[name]) for name in graph.verdicts)
-
-
-def test_a_broken_graph_is_noticed() -> None:
-    graph = graph_of([(100, 200, 120, 220), (100, 100, 120, 120)])
-    graph.verdicts["south_of"][0, 1] = FALSE
-
-    assert any("north_of TRUE but reverse south_of FALSE" in line for line in algebra_violations(graph))
 
 
 @pytest.mark.parametrize(("gap", "expected"), [(0, TRUE), (1, TRUE), (3, UNDECIDED), (10, FALSE)])
@@ -299,3 +289,125 @@ def test_fill_holes_leaves_bays_open_and_closes_only_what_is_cut_off() -> None:
     # the hole at (1, 1) is closed; that at (1, 3) meets the outside over a corner alone, which does not open it
     assert filled.tolist() == [[True] * 4 + [False], [True] * 5, [True] * 5]
     assert np.array_equal(fill_holes(mask), ndimage.binary_fill_holes(mask))
+
+
+@pytest.mark.parametrize(
+    ("subject", "true"),
+    [((150, 50), "northeast_of"), ((150, 150), "southeast_of"), ((50, 150), "southwest_of"), ((50, 50), "northwest_of"), ((100, 50), None)],
+)
+def test_diagonal_sectors_lie_between_the_main_directions(subject: tuple[int, int], true: str | None) -> None:
+    x, y = subject
+    graph = graph_of([(100, 100, 106, 106), (x, y, x + 6, y + 6)], rules=Rules(relations=DIAGONALS))
+
+    assert {name for name in DIAGONALS if verdict(graph, name, 1, 0) != FALSE} == ({true} if true else set())
+    if true:
+        assert verdict(graph, true, 1, 0) == TRUE
+        assert graph.margins[true][1, 0] == pytest.approx(5.0, abs=0.4)  # atan(6 m / 71 m) is 4.8°
+
+
+@pytest.mark.parametrize(("dx", "expected"), [(41, FALSE), (44, FALSE), (55, UNDECIDED), (72, UNDECIDED), (90, TRUE)])
+def test_a_diagonal_is_undecided_near_its_border_at_22_and_a_half_degrees(dx: int, expected: int) -> None:
+    # 150 m north and dx m east: azimuths 15.3°, 16.3°, 20.1°, 25.6°, 31.0°; the margin is 5° (2τ at 160 m is 2.1°)
+    graph = graph_of([(100, 200, 104, 204), (100 + dx, 50, 104 + dx, 54)], rules=Rules(relations=DIAGONALS))
+
+    assert verdict(graph, "northeast_of", 1, 0) == expected
+
+
+@pytest.mark.parametrize(
+    ("gap", "expected"),
+    [
+        (18, (TRUE, TRUE)),
+        (20, (UNDECIDED, TRUE)),
+        (30, (UNDECIDED, TRUE)),
+        (32, (FALSE, TRUE)),
+        (189, (FALSE, TRUE)),
+        (191, (FALSE, UNDECIDED)),
+    ],
+)
+def test_within_is_decided_by_distance_alone(gap: int, expected: tuple[int, int]) -> None:
+    # margins: max(5 %, 6 m) is 6 m for 25 m and 10 m for 200 m
+    graph = graph_of([(20, 100, 40, 120), (40 + gap, 100, 60 + gap, 120)], rules=Rules(within_m=(25, 200)))
+
+    assert (verdict(graph, "within_25m", 0, 1), verdict(graph, "within_200m", 1, 0)) == expected
+    assert graph.units["within_25m"] == "m"
+    assert graph.margins["within_200m"][0, 1] == 10.0
+
+
+def test_what_shares_pixels_is_within_every_distance_though_not_near() -> None:
+    graph = graph_of([(150, 150, 170, 170)], [region(100, 100, 300, 250)], Rules(within_m=(25,)))
+
+    assert (verdict(graph, "near", 0, 1), verdict(graph, "within_25m", 0, 1)) == (FALSE, TRUE)
+
+
+def test_within_distances_are_whole_metres_each_once_and_sorted() -> None:
+    assert Rules(relations=("near", "far"), within_m=(10, 25)).relation_names == ("near", "far", "within_10m", "within_25m")
+    for wrong in ((0,), (25, 10), (10, 10), (2.5,)):
+        with pytest.raises(ValueError, match="within_m"):
+            Rules.model_validate({"within_m": wrong})
+
+
+def everything(limits_m: tuple[int, ...]) -> Rules:
+    return Rules(relations=KNOWN_RELATIONS, within_m=limits_m)
+
+
+@st.composite
+def scenes(draw: st.DrawFn) -> SceneGraph:
+    """Scenes of up to nine boxes that do not overlap and up to three regions that may, with every relation measured."""
+    boxes: list[tuple[int, int, int, int]] = []
+    for _ in range(draw(st.integers(0, 9))):
+        x, y = draw(st.integers(0, WIDTH - 60)), draw(st.integers(0, HEIGHT - 60))
+        box = (x, y, x + draw(st.integers(1, 60)), y + draw(st.integers(1, 60)))
+        if all(box[2] <= b[0] or b[2] <= box[0] or box[3] <= b[1] or b[3] <= box[1] for b in boxes):
+            boxes.append(box)
+    regions = []
+    for _ in range(draw(st.integers(0, 3))):
+        x, y = draw(st.integers(0, WIDTH - 2)), draw(st.integers(0, HEIGHT - 2))
+        mask = region(x, y, draw(st.integers(x + 1, WIDTH)), draw(st.integers(y + 1, HEIGHT)))
+        if draw(st.booleans()):
+            mask[y + 10 : y + 40, x + 10 : x + 60] = False
+        if mask.any():
+            regions.append(mask)
+    limits = tuple(sorted(draw(st.sets(st.integers(1, 400), max_size=3))))
+    return graph_of(boxes, regions, everything(limits))
+
+
+@settings(max_examples=60, deadline=None)
+@given(scenes())
+def test_every_random_scene_keeps_the_algebra_and_its_edges_give_the_verdicts_back(graph: SceneGraph) -> None:
+    assert algebra_violations(graph) == []
+    rebuilt = verdicts_from_edges(graph.to_edges(), graph.nodes.instance_ids, list(graph.verdicts))
+    assert all(np.array_equal(rebuilt[name], graph.verdicts[name]) for name in graph.verdicts)
+
+
+@settings(max_examples=40, deadline=None)
+@given(scenes())
+def test_distances_of_random_scenes_are_a_symmetric_premetric(graph: SceneGraph) -> None:
+    distance = graph.distance_m
+
+    assert np.array_equal(distance, distance.T)
+    assert (np.diag(distance) == 0).all()
+    assert (distance >= 0).all()
+    assert (distance <= np.hypot(WIDTH, HEIGHT) * 1.001).all()
+
+
+PLANTED = [
+    ("southwest_of", (0, 1), FALSE, "northeast_of TRUE but reverse southwest_of FALSE"),
+    ("northwest_of", (1, 0), TRUE, "northeast_of and northwest_of both TRUE"),
+    ("south_of", (1, 0), TRUE, "south_of and northeast_of both TRUE"),
+    ("within_80m", (1, 0), FALSE, "within_80m and reverse within_80m differ"),
+    ("within_160m", (1, 0), FALSE, "within_80m TRUE but within_160m FALSE"),
+    ("far", (1, 0), TRUE, "within_80m and far both TRUE"),
+    ("touches", (1, 0), TRUE, "touches and reverse touches differ"),
+    ("near", (0, 0), TRUE, "near of itself"),
+]
+
+
+@pytest.mark.parametrize(("relation", "pair", "planted", "line"), PLANTED, ids=[p[3] for p in PLANTED])
+def test_every_rule_of_the_algebra_notices_its_fault(relation: str, pair: tuple[int, int], planted: int, line: str) -> None:
+    # the subject lies 50 m east and 50 m north: about 62 m of clear ground between the two
+    graph = graph_of([(100, 200, 106, 206), (150, 150, 156, 156)], rules=everything((80, 160)))
+    assert algebra_violations(graph) == []
+
+    graph.verdicts[relation][pair] = planted
+
+    assert any(line in found for found in algebra_violations(graph))
