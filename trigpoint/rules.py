@@ -144,8 +144,8 @@ class Rules(Record):
     far_share: float = 0.50
     direction_half_angle_deg: float = Field(default=45.0, gt=0, le=90)
     direction_margin_deg: float = 10.0
-    diagonal_half_angle_deg: float = Field(default=22.5, gt=0, le=45)
-    diagonal_margin_deg: float = 5.0
+    wind_half_angle_deg: float = Field(default=22.5, gt=0, le=45)
+    wind_margin_deg: float = 5.0
     near_margin_share: float = 0.05
     inside_share: float = 0.95
     inside_undecided_share: float = 0.80

@@ -206,7 +206,7 @@ def _directions(
         half, least = (
             (rules.direction_half_angle_deg, rules.direction_margin_deg)
             if name in DIRECTIONS
-            else (rules.diagonal_half_angle_deg, rules.diagonal_margin_deg)
+            else (rules.wind_half_angle_deg, rules.wind_margin_deg)
         )
         offs = [_off_deg(azimuth, AZIMUTH_DEG[name]) for azimuth in azimuths]
         if is_sharp:
