@@ -131,6 +131,7 @@ class SentenceParser:
             for superlative, end in _one_of(words, start, self._before):
                 for of, last in _named(words, end, self._singular):
                     yield Attr(of, *superlative), last
+                    yield from ((Attr(related, *superlative), stop) for related, stop in self._clauses(words, last, of, FRAMES_ONE))
             for of, end in _named(words, start, self._singular):
                 yield of, end
                 for that in _after(words, end, "that"):

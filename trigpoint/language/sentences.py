@@ -79,6 +79,9 @@ class _Speaker:
         match node:
             case Cat() | And():
                 return f"the {self._singular(node)}"
+            case Attr(Rel(of, relation, anchor), key, extreme):
+                words = SUPERLATIVES[key, extreme][2 if style == 2 else 0]
+                return f"the {words} {self._singular(of)} {FRAMES_ONE[style]} {self._clause(relation, anchor)}"
             case Attr(of, key, extreme):
                 words = SUPERLATIVES[key, extreme][style]
                 return f"the {self._singular(of)} that {words}" if style == 1 else f"the {words} {self._singular(of)}"

@@ -1,16 +1,15 @@
-"""Candidate programs of one scene: enumerated, executed, and kept only when every release rule holds.
+"""Candidate programs of one scene: all are tried, executed, and kept only when every release rule holds.
 
-Deterministic: the order is by canonical form, and where there are too many pairs to try, a generator seeded by scene draws them.
-Not here: which candidates are released (`trigpoint.programs.select`).
+Every program that the forms of the five levels allow is executed; what the rules forbid is counted by reason. Of what may be released, levels
+4 and 5 hand on at most a number per category, drawn by a generator seeded by scene, since a scene has far more than any release asks.
+Not here: which candidates are released (`trigpoint.programs.select`), and whether answers are stable (`trigpoint.programs.certificate`).
 """
 
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+import itertools
+from collections import Counter, defaultdict
+from collections.abc import Container, Iterable, Iterator
 from typing import Literal, NamedTuple
 
-import numpy as np
-
-from trigpoint.categories import FALSE, TRUE, UNDECIDED
 from trigpoint.errors import ProgramError
 from trigpoint.identity import seeded_generator
 from trigpoint.programs.language import (
@@ -24,12 +23,16 @@ from trigpoint.programs.language import (
     Node,
     Rel,
     categories_of,
+    conjunction,
+    flips_of,
     is_category,
     query_id,
+    relations_of,
     selected_category,
 )
-from trigpoint.programs.resolver import Resolver
-from trigpoint.rules import COUNTERPART, DIRECTIONS, DISTANCES
+from trigpoint.programs.resolver import Members, Resolver, bits_of, positions_of
+from trigpoint.programs.sectors import SectorShare
+from trigpoint.rules import AZIMUTH_DEG, COUNTERPART, DIRECTIONS, TOPOLOGY, is_distance
 
 Kind = Literal["answerable", "category_absent", "relation_unsatisfied"]
 
@@ -43,21 +46,25 @@ SUPERLATIVES: tuple[tuple[Key, Extreme], ...] = (
 )
 """Superlatives that are asked; smallest and shortest are not: slivers win them."""
 
-PLAIN_RELATIONS = (*DIRECTIONS, *DISTANCES)
-REGION_RELATIONS = (*PLAIN_RELATIONS, "inside", "outside")
-"""Relations asked of countable and of region anchors."""
-
 
 class Limits(NamedTuple):
-    """How many candidates to try per scene where all would be too many."""
+    """How much of what may be released is handed on.
 
-    tries: int = 60_000
-    kept_per_level: int = 600
+    Attributes:
+        per_level: Candidates of levels 4 and 5 per scene and kind, shared by the categories.
+        per_answer: Candidates of one level and category with the same answer.
+        names_per_anchor: Ways to name one anchor.
+        category_absent: Level 1 programs of absent categories per scene.
+    """
+
+    per_level: int = 400
+    per_answer: int = 4
+    names_per_anchor: int = 3
     category_absent: int = 2
 
 
 DEFAULT_LIMITS = Limits()
-"""Limits that suit scenes of a few hundred instances."""
+"""Many times what a release asks of a scene."""
 
 
 class Candidate(NamedTuple):
@@ -65,8 +72,10 @@ class Candidate(NamedTuple):
 
     Attributes:
         answer_ids: Sorted instance ids; empty when unanswerable.
+        relations: Names of its outermost relations.
         anchor_ids: Instances its outermost anchors denote, for variety.
         n_category: Sure members of its category in the scene.
+        flips: Query ids of its counterfactuals among the candidates, sorted.
     """
 
     query_id: str
@@ -80,6 +89,14 @@ class Candidate(NamedTuple):
     anchor_ids: tuple[str, ...]
     n_category: int
     difficulty: str
+    flips: tuple[str, ...] = ()
+
+
+class Anchor(NamedTuple):
+    """A name of one instance: its position and the program that denotes it."""
+
+    position: int
+    node: Node
 
 
 class Generated(NamedTuple):
@@ -89,41 +106,35 @@ class Generated(NamedTuple):
     rejected: dict[str, int]
 
 
-SectorShare = Callable[[int, str], float]
-"""(anchor position, direction) → share of the scene's valid area in that sector."""
-
-
 def generate_candidates(
     resolver: Resolver, sector_share: SectorShare, poi_categories: frozenset[str], seed: int, limits: Limits = DEFAULT_LIMITS
 ) -> Generated:
-    """Generate every admissible candidate of a scene.
+    """Generate the admissible candidates of a scene, sorted by query id.
 
     Args:
         resolver: On the scene's graph.
         sector_share: Guards unanswerable directions against being trivial.
         poi_categories: Categories that the scene's POI tags name; none of these is called absent.
         seed: Release seed.
-        limits: Bounds for pairs and hops.
+        limits: How many are handed on.
     """
     return _Generator(resolver, sector_share, poi_categories, seed, limits).run()
 
 
-class _Cap:
-    """How many candidates of each kind one category may still give, so that no kind or category crowds out another."""
+class _Room:
+    """How many candidates of each kind, and with each answer, one category may still hand on at one level."""
 
-    def __init__(self, most: int) -> None:
-        self._most = max(1, most)
-        self._kept: Counter[str] = Counter()
+    def __init__(self, per_kind: int, per_answer: int) -> None:
+        self._per_kind, self._per_answer = max(1, per_kind), per_answer
+        self._kinds: Counter[bool] = Counter()
+        self._answers: Counter[int] = Counter()
 
-    def has_room(self, kind: Kind) -> bool:
-        return self._kept[kind] < self._most
+    def has(self, answer: int) -> bool:
+        return self._kinds[answer != 0] < self._per_kind and (answer == 0 or self._answers[answer] < self._per_answer)
 
-    def count(self, kind: Kind) -> None:
-        self._kept[kind] += 1
-
-    @property
-    def is_full(self) -> bool:
-        return all(self._kept[kind] >= self._most for kind in ("answerable", "relation_unsatisfied"))
+    def take(self, answer: int) -> None:
+        self._kinds[answer != 0] += 1
+        self._answers[answer] += 1
 
 
 class _Generator:
@@ -133,31 +144,39 @@ class _Generator:
         self.random = seeded_generator(seed, "generate", self.graph.scene_id)
         self.rejected: Counter[str] = Counter()
         self.found: dict[str, Candidate] = {}
-        self.answers: dict[tuple[str, int], set[tuple[str, ...]]] = {}
+        self.answers: dict[Node, dict[int, set[int]]] = defaultdict(lambda: defaultdict(set))
+        """Category → level → answers of its programs, released or not."""
+        self.plain = [name for name in self.graph.verdicts if name not in TOPOLOGY]
+        self.countable = bits_of(self.graph.nodes.countable)
+        self.of_regions = [name for name in self.graph.verdicts if name != "contains"]
 
     def run(self) -> Generated:
         selectable = self._selectable_categories()
         anchors = self._direct_anchors()
+        self._direct_positions = {position for position, _ in anchors}
         for category in selectable:
             self._offer(category, 1)
         # from level 2 up there must be at least two to choose from
         several = [category for category in selectable if self._n_members(category) >= 2]
         self.rejected["fewer_than_two_of_the_category"] = len(selectable) - len(several)
-        selectable = several
-        for category in selectable:
+        for category in several:
             for key, extreme in SUPERLATIVES:
                 self._offer(Attr(category, key, extreme), 2)
-        relations = {category: list(self._relations(category, anchors)) for category in selectable}
-        for category in selectable:
+        relations = {category: list(self._relations(category, anchors)) for category in several}
+        for category in several:
             for node in relations[category]:
                 self._offer(node, 3)
-            for _, anchor in anchors:
-                self._offer(Nearest(category, anchor), 3)
-                self._offer(Farthest(category, anchor), 3)
-        self._offer_pairs(relations)
-        self._offer_hops(selectable, anchors)
+            for anchor in anchors:
+                self._offer(Nearest(category, anchor.node), 3)
+                self._offer(Farthest(category, anchor.node), 3)
+        for category in several:
+            self._offer_pairs(category, relations[category], self.limits.per_level // len(several))
+        hops = self._hops(several, anchors)
+        for category in several:
+            self._offer_hops(category, hops, self.limits.per_level // len(several))
+        self._offer_flips()
         self._offer_absent()
-        return Generated(sorted(self.found.values(), key=lambda c: c.query_id), dict(sorted(self.rejected.items())))
+        return Generated(self._linked(), dict(sorted(self.rejected.items())))
 
     # what there is to talk about
 
@@ -168,12 +187,10 @@ class _Generator:
         further = [c for c in self.taxonomy.categories if c.axis != first]
         nodes: list[Node] = []
         for head in heads:
-            if (self.resolver.execute(Cat(head.id)) == TRUE).any():
+            if self._n_members(Cat(head.id)):
                 nodes.append(Cat(head.id))
-                for other in further:
-                    joined = And((Cat(head.id), Cat(other.id)))
-                    if (self.resolver.execute(joined) == TRUE).any():
-                        nodes.append(joined)
+                joined = [conjunction((Cat(head.id), Cat(other.id))) for other in further]
+                nodes += [node for node in joined if self._n_members(node)]
         return nodes
 
     def _is_admissible_anchor(self, position: int) -> bool:
@@ -190,78 +207,157 @@ class _Generator:
             return None
         return position if self._is_admissible_anchor(position) else None
 
-    def _direct_anchors(self) -> list[tuple[int, Node]]:
-        """Anchors that are named without a relation: the one of its category, or a superlative of it; one name per instance."""
+    def _direct_anchors(self) -> list[Anchor]:
+        """Anchors that are named without a relation: the one of its category, or a superlative of it."""
         nodes: list[Node] = [Cat(c.id) for c in self.taxonomy.categories if c.axis == self.taxonomy.axes[0].id]
         nodes += [node for node in self._selectable_categories() if isinstance(node, And)]
-        present = [node for node in nodes if (self.resolver.execute(node) == TRUE).any()]
-        names: dict[int, Node] = {}
-        for node in present:
-            position = self._denoted(node)
-            if position is not None:
-                names.setdefault(position, node)
-        for node in present:
-            for key, extreme in SUPERLATIVES:
-                superlative = Attr(node, key, extreme)
-                position = self._denoted(superlative)
-                if position is not None and position not in names and not self._is_redundant(superlative):
-                    names[position] = superlative
-        return list(names.items())
+        present = [node for node in nodes if self._n_members(node)]
+        superlatives = (Attr(node, key, extreme) for node in present for key, extreme in SUPERLATIVES)
+        return self._named_anchors(itertools.chain(present, superlatives))
 
-    def _relations(self, category: Node, anchors: Iterable[tuple[int, Node]]) -> Iterator[Rel]:
+    def _named_anchors(self, nodes: Iterable[Node], known: Container[int] = ()) -> list[Anchor]:
+        """Those that denote one admissible instance with nothing to spare, a few names per instance at most, in the order given.
+
+        Args:
+            nodes: Anchors to try.
+            known: Positions that need no other name.
+        """
+        names: Counter[int] = Counter()
+        kept: list[Anchor] = []
+        for node in nodes:
+            position = self._denoted(node)
+            if position is None or position in known or names[position] >= self.limits.names_per_anchor:
+                continue
+            # the one of its category may be the one of a broader category, too: that is another name of it
+            if is_category(node) or not self._is_redundant(node):
+                names[position] += 1
+                kept.append(Anchor(position, node))
+        return kept
+
+    def _names_to(self, position: int) -> list[str]:
+        """Relations that are asked to an anchor: topology to regions alone."""
+        return self.plain if self.graph.nodes.countable[position] else self.of_regions
+
+    def _relations(self, category: Node, anchors: Iterable[Anchor]) -> Iterator[Rel]:
         for position, anchor in anchors:
-            names = PLAIN_RELATIONS if self.graph.nodes.countable[position] else REGION_RELATIONS
-            for name in names:
-                if name in self.graph.verdicts:
-                    yield Rel(category, name, anchor)
+            yield from (Rel(category, name, anchor) for name in self._names_to(position))
 
     # levels 4 and 5
 
-    def _offer_pairs(self, relations: dict[Node, list[Rel]]) -> None:
-        for nodes in relations.values():
-            n = len(nodes)
-            cap = _Cap(self.limits.kept_per_level // len(relations))
-            for i, j in self._distinct_pairs(n, min(self.limits.tries // len(relations), n * (n - 1) // 2)):
-                one, other = nodes[i], nodes[j]
-                if one.relation == other.relation or (one.relation in DISTANCES and other.relation in DISTANCES):
+    def _offer_pairs(self, category: Node, nodes: list[Rel], per_kind: int) -> None:
+        """Try every pair of relations on one category."""
+        found = [self.resolver.execute(node) for node in nodes]
+        names = sorted({node.relation for node in nodes})
+        clash = {one: {other for other in names if not _may_join(one, other)} for one in names}
+        clash_here = {one: {other for other in names if _exclude_each_other(one, other)} for one in names}
+        most = self._most(category)
+        lower = self._lower_answers(category, 4)
+        fit: list[tuple[int, int]] = []
+        n_undecided = n_trivial = n_unneeded = n_large = n_lower = 0
+        answers = self.answers[category][4]
+        for i, one in enumerate(nodes):
+            sure, possible = found[i]
+            clashing, clashing_here = clash[one.relation], clash_here[one.relation]
+            for j in range(i + 1, len(nodes)):
+                other = nodes[j]
+                if other.relation in clashing or (other.anchor is one.anchor and other.relation in clashing_here):
                     continue
-                if one.anchor == other.anchor and _exclude_each_other(one.relation, other.relation):
-                    continue
-                self._offer(And(tuple(sorted((one, other), key=lambda a: a.canonical()))), 4, cap)
-                if cap.is_full:
-                    break
+                other_sure, other_possible = found[j]
+                both = sure & other_sure
+                if both != possible & other_possible:
+                    n_undecided += 1
+                elif both == 0:
+                    if sure and other_sure:
+                        fit.append((i, j))
+                    else:
+                        n_trivial += 1
+                elif (both == sure == possible) or (both == other_sure == other_possible):
+                    n_unneeded += 1
+                else:
+                    answers.add(both)
+                    if both.bit_count() > most:
+                        n_large += 1
+                    elif both in lower:
+                        n_lower += 1
+                    else:
+                        fit.append((i, j))
+        self.rejected.update(
+            undecided_at_the_root=n_undecided,
+            empty_and_trivial=n_trivial,
+            a_part_is_not_needed=n_unneeded,
+            answer_is_nearly_the_category=n_large,
+            a_lower_level_has_this_answer=n_lower,
+        )
+        room = _Room(per_kind, self.limits.per_answer)
+        for k in self.random.permutation(len(fit)):
+            i, j = fit[int(k)]
+            self._offer_if_room(conjunction((nodes[i], nodes[j])), 4, found[i].sure & found[j].sure, room)
 
-    def _distinct_pairs(self, n: int, tries: int) -> list[tuple[int, int]]:
-        total = n * (n - 1) // 2
-        if total == 0:
-            return []
-        chosen = np.arange(total) if tries >= total else np.sort(self.random.choice(total, size=tries, replace=False))
-        rows, cols = np.triu_indices(n, 1)
-        pairs = [(int(rows[k]), int(cols[k])) for k in chosen]
-        return [pairs[k] for k in self.random.permutation(len(pairs))]
-
-    def _offer_hops(self, selectable: list[Node], anchors: list[tuple[int, Node]]) -> None:
-        direct = {position for position, _ in anchors}
-        hops: list[tuple[int, Node]] = []
+    def _hops(self, selectable: list[Node], anchors: list[Anchor]) -> list[Anchor]:
+        """Anchors that are found through a relation and cannot be named without."""
+        nodes: list[Node] = []
         for inner in selectable:
-            for position, anchor in anchors:
-                names = REGION_RELATIONS if not self.graph.nodes.countable[position] else PLAIN_RELATIONS
-                hop_nodes: list[Node] = [Nearest(inner, anchor), Farthest(inner, anchor)]
-                hop_nodes += [Rel(inner, name, anchor) for name in names if name in self.graph.verdicts]
-                for node in hop_nodes:
-                    found = self._denoted(node)
-                    if found is not None and found not in direct and not self._is_redundant(node):
-                        hops.append((found, node))
-        for category in selectable:
-            cap = _Cap(self.limits.kept_per_level // len(selectable))
-            candidates: list[Node] = []
-            for _, hop in hops:
-                candidates += [Rel(category, name, hop) for name in PLAIN_RELATIONS if name in self.graph.verdicts]
-                candidates += [Nearest(category, hop), Farthest(category, hop)]
-            for k in self.random.permutation(len(candidates))[: self.limits.tries // len(selectable)]:
-                self._offer(candidates[int(k)], 5, cap)
-                if cap.is_full:
-                    break
+            for anchor in anchors:
+                nodes += [Nearest(inner, anchor.node), Farthest(inner, anchor.node)]
+                for name in self._names_to(anchor.position):
+                    related = Rel(inner, name, anchor.node)
+                    nodes += [related, *(Attr(related, key, extreme) for key, extreme in SUPERLATIVES)]
+        drawn = (nodes[int(k)] for k in self.random.permutation(len(nodes)))
+        return self._named_anchors(drawn, self._direct_positions)
+
+    def _offer_hops(self, category: Node, hops: list[Anchor], per_kind: int) -> None:
+        """Try every relation of one category to every anchor that is itself found through a relation."""
+        fit: list[tuple[Node, int]] = []
+        for position, hop in hops:
+            related: list[Node] = [Rel(category, name, hop) for name in self._names_to(position)]
+            for node in (*related, Nearest(category, hop), Farthest(category, hop)):
+                found = self.resolver.execute(node)
+                reason = self._screen(category, 5, found)
+                if reason is None:
+                    fit.append((node, found.sure))
+                else:
+                    self.rejected[reason] += 1
+        room = _Room(per_kind, self.limits.per_answer)
+        for k in self.random.permutation(len(fit)):
+            node, answer = fit[int(k)]
+            self._offer_if_room(node, 5, answer, room)
+
+    def _offer_if_room(self, node: Node, level: int, answer: int, room: _Room) -> None:
+        if not room.has(answer):
+            self.rejected["enough_of_this_category"] += 1
+        elif self._offer(node, level):
+            room.take(answer)
+
+    def _offer_flips(self) -> None:
+        """Try the counterfactuals of levels 4 and 5, so that those of what was drawn are there too; lower levels have all of theirs."""
+        for candidate in list(self.found.values()):
+            if candidate.level >= 4:
+                for flip in flips_of(candidate.node):
+                    if query_id(self.graph.scene_id, flip) not in self.found and self._is_askable(flip):
+                        self._offer(flip, candidate.level)
+
+    def _is_askable(self, node: Node) -> bool:
+        """Whether a flip keeps the form of its level: relations that may be joined, anchors that may be named, topology of regions."""
+        try:
+            for part in node.args if isinstance(node, And) else (node,):
+                while isinstance(part, Rel | Nearest | Farthest):
+                    position = self._denoted(part.anchor)
+                    if position is None or (isinstance(part, Rel) and part.relation not in self._names_to(position)):
+                        return False
+                    is_hop = next(relations_of(part.anchor), None) is not None
+                    if is_hop and (position in self._direct_positions or self._is_redundant(part.anchor)):
+                        return False
+                    part = part.anchor.of if isinstance(part.anchor, Attr) else part.anchor
+        except ProgramError:
+            return False
+        if isinstance(node, And):
+            one, other = node.args
+            assert isinstance(one, Rel)
+            assert isinstance(other, Rel)
+            return _may_join(one.relation, other.relation) and not (
+                one.anchor == other.anchor and _exclude_each_other(one.relation, other.relation)
+            )
+        return True
 
     # controls
 
@@ -272,69 +368,87 @@ class _Generator:
             self.rejected["category_absent_axis_has_unknowns"] += 1
             return
         heads = [c for c in self.taxonomy.categories if c.axis == first and c.countable]
-        present = {c.id for c in heads if (self.resolver.execute(Cat(c.id)) != FALSE).any()}
+        present = {c.id for c in heads if self.resolver.execute(Cat(c.id)).possible}
         parents = {self.taxonomy.get(c).parent for c in present}
         made = 0
         for category in heads:
             is_sibling = category.parent in parents and category.parent in present
             if category.id in present or not is_sibling or self._is_named_by_a_poi(category.id) or made >= self.limits.category_absent:
                 continue
-            node = Cat(category.id)
-            self._keep(node, 1, "category_absent", (), 0)
+            self._keep(Cat(category.id), 1, "category_absent", 0, 0)
             made += 1
 
     def _is_named_by_a_poi(self, category_id: str) -> bool:
         return any(self.taxonomy.is_within(named, category_id) for named in self.poi_categories)
 
+    def _linked(self) -> list[Candidate]:
+        """The candidates, each with its counterfactuals: one word turned, another answer, one of the two answerable."""
+        linked: list[Candidate] = []
+        for identity in sorted(self.found):
+            candidate = self.found[identity]
+            ids = {query_id(self.graph.scene_id, flip) for flip in flips_of(candidate.node)}
+            others = (self.found[other] for other in sorted(ids & self.found.keys()))
+            linked.append(candidate._replace(flips=tuple(o.query_id for o in others if o.answer_ids != candidate.answer_ids)))
+        return linked
+
     # the release rules
 
     def _n_members(self, category: Node) -> int:
         """Number of sure members of a category."""
-        return int(np.count_nonzero(self.resolver.execute(category) == TRUE))
+        return self.resolver.execute(category).sure.bit_count()
 
-    def _offer(self, node: Node, level: int, cap: "_Cap | None" = None) -> None:
-        """Keep a program if it may be released."""
-        category = selected_category(node)
-        n_category = self._n_members(category)
-        try:
-            verdicts = self.resolver.execute(node)
-        except ProgramError:
-            return self._reject("anchor_denotes_none_or_several")
-        if (verdicts == UNDECIDED).any():
-            return self._reject("undecided_at_the_root")
-        ids = self.graph.nodes.instance_ids
-        members = tuple(sorted(ids[k] for k in np.flatnonzero(verdicts == TRUE)))
-        kind: Kind = "answerable" if members else "relation_unsatisfied"
-        if cap is not None and not cap.has_room(kind):
-            return self._reject("enough_of_this_category")
-        if members:
-            if level >= 3 and len(members) > self.rules.answer_max_share * n_category:
-                return self._reject("answer_is_nearly_the_category")
-            if any(members in self.answers.get((category.canonical(), lower), set()) for lower in range(1, level)):
-                return self._reject("a_lower_level_has_this_answer")
-            # also of programs that are not released: a shorter way to the same answer exists
-            self.answers.setdefault((category.canonical(), level), set()).add(members)
-            if self._is_redundant(node):
-                return self._reject("a_part_is_not_needed")
-        elif level not in (3, 4, 5) or not self._is_unsatisfied_but_plausible(node):
-            return self._reject("empty_and_trivial")
-        self._keep(node, level, kind, members, n_category)
-        if cap is not None:
-            cap.count(kind)
+    def _most(self, category: Node) -> float:
+        """Most members that an answer of level 3 or above may have."""
+        return self.rules.answer_max_share * self._n_members(category)
+
+    def _lower_answers(self, category: Node, level: int) -> set[int]:
+        return set[int]().union(*(self.answers[category][lower] for lower in range(1, level)))
+
+    def _screen(self, category: Node, level: int, found: Members) -> str | None:
+        """Say why an answer may not be released whatever its program, or None."""
+        if not found.is_decided:
+            return "undecided_at_the_root"
+        if found.sure == 0:
+            return None if level >= 3 else "empty_and_trivial"
+        if level >= 3 and found.sure.bit_count() > self._most(category):
+            return "answer_is_nearly_the_category"
+        if any(found.sure in self.answers[category][lower] for lower in range(1, level)):
+            return "a_lower_level_has_this_answer"
         return None
 
-    def _reject(self, reason: str) -> None:
+    def _offer(self, node: Node, level: int) -> bool:
+        """Keep a program if it may be released, and say whether."""
+        category = selected_category(node)
+        try:
+            found = self.resolver.execute(node)
+        except ProgramError:
+            return self._reject("anchor_denotes_none_or_several")
+        reason = self._screen(category, level, found)
+        if reason is not None:
+            return self._reject(reason)
+        if found.sure:
+            # also of programs that are not released: a shorter way to the same answer exists
+            self.answers[category][level].add(found.sure)
+            if self._is_redundant(node):
+                return self._reject("a_part_is_not_needed")
+        elif not self._is_unsatisfied_but_plausible(node):
+            return self._reject("empty_and_trivial")
+        self._keep(node, level, "answerable" if found.sure else "relation_unsatisfied", found.sure, self._n_members(category))
+        return True
+
+    def _reject(self, reason: str) -> bool:
         self.rejected[reason] += 1
+        return False
 
     def _is_redundant(self, node: Node) -> bool:
         """Whether a category or relation could be left out without changing the answer."""
-        own = self.resolver.execute(node)
+        own = self.resolver.execute(node).sure
         for variant in self._reductions(node):
             try:
                 other = self.resolver.execute(variant)
             except ProgramError:
                 continue
-            if np.array_equal(own == TRUE, other == TRUE) and not (other == UNDECIDED).any():
+            if other.is_decided and other.sure == own:
                 return True
         return False
 
@@ -352,8 +466,11 @@ class _Generator:
             case And(args):
                 for k in range(len(args)):
                     rest = args[:k] + args[k + 1 :]
-                    yield rest[0] if len(rest) == 1 else And(rest)
-                    yield from (And((*rest, _with_anchor(args[k], anchor))) for anchor in self._reduced_anchors(args[k]))
+                    yield rest[0] if len(rest) == 1 else conjunction(rest)
+                    yield from (conjunction((*rest, _with_anchor(args[k], anchor))) for anchor in self._reduced_anchors(args[k]))
+            case Attr(of, key, extreme) if not is_category(of):
+                yield of
+                yield from (Attr(variant, key, extreme) for variant in self._reductions(of))
             case Attr(of) | Rel(of) | Nearest(of) | Farthest(of):
                 yield of
                 yield from (_with_anchor(node, anchor) for anchor in self._reduced_anchors(node))
@@ -372,28 +489,30 @@ class _Generator:
             rest = tuple(Cat(other) for other in parts if other != name)
             found = self.taxonomy.get(name)
             if found.parent is not None:
-                yield And((*rest, Cat(found.parent))) if rest else Cat(found.parent)
+                yield conjunction((*rest, Cat(found.parent))) if rest else Cat(found.parent)
             elif rest and found.axis != first:
-                yield rest[0] if len(rest) == 1 else And(rest)
+                yield rest[0] if len(rest) == 1 else conjunction(rest)
 
     def _is_unsatisfied_but_plausible(self, node: Node) -> bool:
         """Whether an empty answer is worth asking: the relation to that anchor holds for something else."""
         match node:
             case And(args):
-                return all((self.resolver.execute(arg) == TRUE).any() and self._has_room(arg) for arg in args)
+                return all(self.resolver.execute(arg).sure and self._has_room(arg) for arg in args)
             case Rel(_, relation, anchor):
-                edge = self.graph.verdicts[relation][:, self.resolver.denoted(anchor)]
-                return bool(((edge == TRUE) & self.graph.nodes.countable).any()) and self._has_room(node)
+                others = self.resolver.edges_to(relation, self.resolver.denoted(anchor)).sure & self.countable
+                return bool(others) and self._has_room(node)
             case _:
                 return False
 
     def _has_room(self, node: Node) -> bool:
         """Whether enough of the valid area lies in the sector of a direction; other relations need none."""
-        if not isinstance(node, Rel) or node.relation not in DIRECTIONS:
+        if not isinstance(node, Rel) or node.relation not in AZIMUTH_DEG:
             return True
-        return self.sector_share(self.resolver.denoted(node.anchor), node.relation) >= self.rules.sector_min_share
+        half_angle_deg = self.rules.direction_half_angle_deg / (1 if node.relation in DIRECTIONS else 2)
+        share = self.sector_share(self.resolver.denoted(node.anchor), AZIMUTH_DEG[node.relation], half_angle_deg)
+        return share >= self.rules.sector_min_share
 
-    def _keep(self, node: Node, level: int, kind: Kind, members: tuple[str, ...], n_category: int) -> None:
+    def _keep(self, node: Node, level: int, kind: Kind, answer: int, n_category: int) -> None:
         category = selected_category(node)
         outer = [arg for arg in node.args if isinstance(arg, Rel)] if isinstance(node, And) else [node]
         anchors = [arg.anchor for arg in outer if isinstance(arg, Rel | Nearest | Farthest)]
@@ -406,33 +525,37 @@ class _Generator:
             level=level,
             node=node,
             kind=kind,
-            answer_ids=members,
+            answer_ids=self.resolver.ids_of(answer),
             category=categories_of(category),
             relations=names,
             anchor_ids=tuple(ids[self.resolver.denoted(anchor)] for anchor in anchors),
             n_category=n_category,
-            difficulty=self._difficulty(level, members, n_category),
+            difficulty=self._difficulty(level, positions_of(answer), n_category),
         )
 
-    def _difficulty(self, level: int, members: tuple[str, ...], n_category: int) -> str:
+    def _difficulty(self, level: int, answer: list[int], n_category: int) -> str:
         rule = self.rules.difficulty
-        index = self.graph.index
-        area = sum(float(self.graph.nodes.area_px[index[m]]) for m in members) / max(1, self.graph.valid_px)
+        area = float(self.graph.nodes.area_px[answer].sum()) / max(1, self.graph.valid_px)
         points = (
             int(n_category > rule.candidates)
             + int(level >= rule.level)
-            + int(not members or area < rule.area_share)
-            + int(not members or len(members) > rule.cardinality)
+            + int(not answer or area < rule.area_share)
+            + int(not answer or len(answer) > rule.cardinality)
         )
         return "hard" if points >= rule.hard_from else "medium" if points >= rule.medium_from else "easy"
 
 
+def _may_join(one: str, other: str) -> bool:
+    """Whether two relations may stand in one program of level 4: different names, and not both of distance."""
+    return one != other and not (is_distance(one) and is_distance(other))
+
+
 def _exclude_each_other(one: str, other: str) -> bool:
-    """Whether nothing can be in both relations to one anchor: two of the four sectors, inside and outside.
+    """Whether nothing can be in both relations to one anchor: two sectors, inside and outside.
 
     "East of the pond and south of the pond" is empty by the sectors alone, though people would take it for south-east.
     """
-    return (one in DIRECTIONS and other in DIRECTIONS) or COUNTERPART.get(one) == other
+    return (one in AZIMUTH_DEG and other in AZIMUTH_DEG) or COUNTERPART.get(one) == other
 
 
 def _with_category(node: Node, category: Node) -> Node:

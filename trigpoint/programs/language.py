@@ -327,7 +327,7 @@ def level_of(node: Node) -> int:
     """Return the reasoning level 1–5 of a program.
 
     L1 a category; L2 one superlative; L3 one relation; L4 two relations on one category; L5 an anchor found through a
-    relation. A superlative inside an anchor does not raise the level.
+    relation. A superlative inside an anchor does not raise the level, whether of a category or of what a relation selects.
 
     Raises:
         ProgramError: the program fits no level.
@@ -338,7 +338,8 @@ def level_of(node: Node) -> int:
         case Attr(of) if is_category(of):
             return 2
         case Rel(of, _, anchor) | Nearest(of, anchor) | Farthest(of, anchor) if is_category(of):
-            inner = level_of(anchor)
+            found_through = anchor.of if isinstance(anchor, Attr) and isinstance(anchor.of, Rel) else anchor
+            inner = level_of(found_through)
             if inner <= 2:
                 return 3
             if inner == 3:

@@ -1,11 +1,11 @@
-"""The resolver: the only thing that answers. Three-valued, deterministic, total.
+"""The resolver: the only thing that answers a program. Three-valued, total, deterministic.
 
-Execution gives every instance of the scene a verdict: TRUE (member), FALSE, or UNDECIDED (a slightly different outline
-would change it). Definitions: docs/release-format.md, "Three-valued execution".
+Membership is held in two bitsets per program: what is surely a member, and what may be one (TRUE and UNDECIDED together), so that a
+conjunction is two integer operations whatever the number of instances. Definitions: docs/release-format.md, "Three-valued execution".
 """
 
 from collections.abc import Callable, Iterable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,8 +16,7 @@ from trigpoint.programs.language import And, Attr, Cat, Farthest, Nearest, Node,
 from trigpoint.rules import Rules
 from trigpoint.scene_graph.graph import SceneGraph
 
-Verdicts = NDArray[np.int8]
-Margins = Callable[[int], NDArray[np.float64]]
+Margins = Callable[[int], NDArray[np.float64] | float]
 
 
 class Answer(NamedTuple):
@@ -32,15 +31,85 @@ class Answer(NamedTuple):
     undecided: tuple[str, ...]
 
 
-class Resolver:
-    """Executes programs on one scene graph. Results are remembered by canonical form."""
+class Members(NamedTuple):
+    """The members of a program as bitsets; bit k stands for node k.
 
-    def __init__(self, graph: SceneGraph, taxonomy: Taxonomy, rules: Rules, unknown_is_other: Iterable[str] = ()) -> None:
+    Attributes:
+        sure: Instances that are members (TRUE).
+        possible: Instances that are or may be members (TRUE and UNDECIDED); holds all of `sure`.
+    """
+
+    sure: int
+    possible: int
+
+    @property
+    def is_decided(self) -> bool:
+        """Whether nothing is undecided."""
+        return self.sure == self.possible
+
+    def intersect(self, other: "Members") -> "Members":
+        """Return the members of both: FALSE in one settles it, else UNDECIDED does."""
+        return Members(self.sure & other.sure, self.possible & other.possible)
+
+    def without(self, position: int) -> "Members":
+        """Return the same members but one."""
+        keep = ~(1 << position)
+        return Members(self.sure & keep, self.possible & keep)
+
+
+NOTHING = Members(0, 0)
+
+
+def bits_of(flags: NDArray[np.bool_]) -> int:
+    """Pack a (n,) bool array into a bitset.
+
+    >>> bin(bits_of(np.array([True, False, True])))
+    '0b101'
+    """
+    return int.from_bytes(np.packbits(flags, bitorder="little").tobytes(), "little")
+
+
+def positions_of(bits: int) -> list[int]:
+    """Return the positions in a bitset, ascending.
+
+    >>> positions_of(0b101)
+    [0, 2]
+    """
+    found: list[int] = []
+    while bits:
+        low = bits & -bits
+        found.append(low.bit_length() - 1)
+        bits ^= low
+    return found
+
+
+class Resolver:
+    """Executes programs on one scene graph. Results are remembered by program.
+
+    Args:
+        graph: The scene's graph.
+        taxonomy: Says what belongs to a category.
+        rules: Margins.
+        unknown_is_other: Axes whose missing values mean "none of these".
+        is_sharp: Decide superlatives and distances without margins, as the certificate does on a graph measured likewise.
+    """
+
+    def __init__(
+        self, graph: SceneGraph, taxonomy: Taxonomy, rules: Rules, unknown_is_other: Iterable[str] = (), *, is_sharp: bool = False
+    ) -> None:
         self.graph = graph
         self.taxonomy = taxonomy
         self.rules = rules
         self.unknown_is_other = frozenset(unknown_is_other)
-        self._known: dict[Node, Verdicts] = {}
+        self._margin_scale = 0.0 if is_sharp else 1.0
+        self._known: dict[Node, Members] = {}
+        self._columns: dict[tuple[str, int], Members] = {}
+        self._listed: dict[int, NDArray[np.intp]] = {}
+        self._scores: dict[str, NDArray[np.float64]] = {}
+        self._kinds: dict[tuple[str, ...], int] = {}
+        for k, values in enumerate(graph.nodes.categories):
+            self._kinds[values] = self._kinds.get(values, 0) | 1 << k
+        self._uncut = bits_of(~graph.nodes.cut)
         self._two_tau_m = 2 * rules.outline_tolerance_px * graph.gsd_m
 
     def answer(self, node: Node) -> Answer:
@@ -50,20 +119,28 @@ class Resolver:
             ProgramError: an anchor denotes none, several or something undecided; an unknown relation.
             TaxonomyError: an unknown category.
         """
-        verdicts = self.execute(node)
-        ids = self.graph.nodes.instance_ids
-        return Answer(
-            tuple(sorted(ids[k] for k in np.flatnonzero(verdicts == TRUE))),
-            tuple(sorted(ids[k] for k in np.flatnonzero(verdicts == UNDECIDED))),
-        )
+        found = self.execute(node)
+        return Answer(self.ids_of(found.sure), self.ids_of(found.possible & ~found.sure))
 
-    def execute(self, node: Node) -> Verdicts:
-        """Return the verdict of every instance, (n,) int8, in node order; see `answer` for errors."""
+    def ids_of(self, bits: int) -> tuple[str, ...]:
+        """Return the instance ids of a bitset, sorted."""
+        ids = self.graph.nodes.instance_ids
+        return tuple(sorted(ids[k] for k in positions_of(bits)))
+
+    def execute(self, node: Node) -> Members:
+        """Return the members of a program; see `answer` for errors."""
         known = self._known.get(node)
         if known is None:
             known = self._known[node] = self._execute(node)
-            known.setflags(write=False)
         return known
+
+    def verdicts(self, node: Node) -> NDArray[np.int8]:
+        """Return the verdict of every instance, (n,) int8, in node order; see `answer` for errors."""
+        found = self.execute(node)
+        out = np.full(len(self.graph.nodes), FALSE, dtype=np.int8)
+        out[positions_of(found.possible)] = UNDECIDED
+        out[positions_of(found.sure)] = TRUE
+        return out
 
     def denoted(self, anchor: Node) -> int:
         """Return the position of the one instance that an anchor denotes.
@@ -71,30 +148,41 @@ class Resolver:
         Raises:
             ProgramError: it denotes none, several, or something undecided.
         """
-        verdicts = self.execute(anchor)
-        members = np.flatnonzero(verdicts == TRUE)
-        n_undecided = int(np.count_nonzero(verdicts == UNDECIDED))
-        if len(members) != 1 or n_undecided:
+        found = self.execute(anchor)
+        if found.sure != found.possible or found.sure.bit_count() != 1:
+            n_undecided = (found.possible & ~found.sure).bit_count()
             raise ProgramError(
-                f"scene {self.graph.scene_id!r}: anchor {anchor.canonical()} denotes {len(members)} instances and {n_undecided} undecided,"
-                " expected exactly one"
+                f"scene {self.graph.scene_id!r}: anchor {anchor.canonical()} denotes {found.sure.bit_count()} instances and {n_undecided}"
+                " undecided, expected exactly one"
             )
-        return int(members[0])
+        return found.sure.bit_length() - 1
 
-    def _execute(self, node: Node) -> Verdicts:
+    def edges_to(self, relation: str, position: int) -> Members:
+        """Return what stands in a relation to one instance, whatever its category.
+
+        Raises:
+            ProgramError: the graph has no such relation.
+        """
+        known = self._columns.get((relation, position))
+        if known is None:
+            if relation not in self.graph.verdicts:
+                raise ProgramError(f"relation {relation!r} is not in the graph; it has {sorted(self.graph.verdicts)}")
+            column = self.graph.edge_column(relation, position)
+            known = Members(bits_of(column == TRUE), bits_of(column != FALSE)).without(position)
+            self._columns[relation, position] = known
+        return known
+
+    def _execute(self, node: Node) -> Members:
         match node:
             case Cat(category):
-                values = self.graph.nodes.categories
-                return np.array([self.taxonomy.membership(v, category, self.unknown_is_other) for v in values], dtype=np.int8)
+                return self._category(category)
             case And(args):
-                return _all_of([self.execute(arg) for arg in args])
+                found = self.execute(args[0])
+                for arg in args[1:]:
+                    found = found.intersect(self.execute(arg))
+                return found
             case Rel(of, relation, anchor):
-                if relation not in self.graph.verdicts:
-                    raise ProgramError(f"relation {relation!r} is not in the graph; it has {sorted(self.graph.verdicts)}")
-                position = self.denoted(anchor)
-                edge = self.graph.verdicts[relation][:, position].copy()
-                edge[position] = FALSE
-                return _all_of([self.execute(of), edge])
+                return self.execute(of).intersect(self.edges_to(relation, self.denoted(anchor)))
             case Attr(of, key, extreme):
                 return self._superlative(self.execute(of), key, extreme)
             case Nearest(of, anchor):
@@ -102,61 +190,64 @@ class Resolver:
             case Farthest(of, anchor):
                 return self._by_distance(of, anchor, is_nearest=False)
 
-    def _superlative(self, candidates: Verdicts, key: str, extreme: str) -> Verdicts:
-        nodes, tau_m = self.graph.nodes, self._two_tau_m / 2
-        if key == "area":
-            value = nodes.area_m2
+    def _category(self, category: str) -> Members:
+        sure = possible = 0
+        for values, bits in self._kinds.items():
+            verdict = self.taxonomy.membership(values, category, self.unknown_is_other)
+            if verdict != FALSE:
+                possible |= bits
+            if verdict == TRUE:
+                sure |= bits
+        return Members(sure, possible)
 
-            def margins(best: int) -> NDArray[np.float64]:
+    def _score(self, key: str) -> NDArray[np.float64]:
+        if key not in self._scores:
+            nodes = self.graph.nodes
+            self._scores[key] = nodes.area_m2 if key == "area" else nodes.length_m if key == "length" else self.graph.position_m(key)
+        return self._scores[key]
+
+    def _superlative(self, candidates: Members, key: str, extreme: str) -> Members:
+        nodes, value, tau_m = self.graph.nodes, self._score(key), self._two_tau_m / 2
+
+        def margins(best: int) -> NDArray[np.float64] | float:
+            if key == "area":
                 blur = tau_m * (nodes.perimeter_m + nodes.perimeter_m[best])
                 return np.maximum(self.rules.area_margin_share * value[best], blur)
-
-        elif key == "length":
-            value = nodes.length_m
-
-            def margins(best: int) -> NDArray[np.float64]:
-                return np.full(len(nodes), max(self.rules.area_margin_share * value[best], self._two_tau_m))
-
-        else:
-            value = self.graph.position_m(key)
-
-            def margins(best: int) -> NDArray[np.float64]:
-                return np.full(len(nodes), self.rules.position_margin_px * self.graph.gsd_m)
+            if key == "length":
+                return max(self.rules.area_margin_share * value[best], self._two_tau_m)
+            return self.rules.position_margin_px * self.graph.gsd_m
 
         return self._winner(candidates, value if extreme == "most" else -value, margins)
 
-    def _by_distance(self, of: Node, anchor: Node, *, is_nearest: bool) -> Verdicts:
+    def _by_distance(self, of: Node, anchor: Node, *, is_nearest: bool) -> Members:
         position = self.denoted(anchor)
-        candidates = self.execute(of).copy()
-        candidates[position] = FALSE
-        distance = self.graph.distance_m[:, position]
+        distance = self.graph.distance_column(position)
         share = self.rules.nearest_margin_share if is_nearest else self.rules.farthest_margin_share
 
-        def margins(best: int) -> NDArray[np.float64]:
-            return np.full(len(distance), max(share * distance[best], self._two_tau_m))
+        def margins(best: int) -> float:
+            return max(share * float(distance[best]), self._two_tau_m)
 
-        return self._winner(candidates, -distance if is_nearest else distance, margins)
+        return self._winner(self.execute(of).without(position), -distance if is_nearest else distance, margins)
 
-    def _winner(self, candidates: Verdicts, score: NDArray[np.float64], margins: Margins) -> Verdicts:
+    def _winner(self, candidates: Members, score: NDArray[np.float64], margins: Margins) -> Members:
         """The one best candidate, or everything within the margin of the best sure, uncut member as UNDECIDED."""
-        out = np.zeros(len(score), dtype=np.int8)
-        possible = candidates != FALSE
-        if not possible.any():
-            return out
-        sure = (candidates == TRUE) & ~self.graph.nodes.cut
-        if not sure.any():
-            return np.where(possible, UNDECIDED, FALSE).astype(np.int8)
-        best = int(np.flatnonzero(sure)[np.argmax(score[sure])])
-        contenders = possible & (score >= score[best] - margins(best))
-        contenders[best] = True
-        if contenders.sum() == 1:
-            out[best] = TRUE
-        else:
-            out[contenders] = UNDECIDED
-        return out
+        if not candidates.possible:
+            return NOTHING
+        sure = self._positions(candidates.sure & self._uncut)
+        if not len(sure):
+            return Members(0, candidates.possible)
+        best = int(sure[np.argmax(score[sure])])
+        possible = self._positions(candidates.possible)
+        margin: Any = margins(best)
+        margin = self._margin_scale * (margin[possible] if isinstance(margin, np.ndarray) else margin)
+        contenders = np.asarray(score[possible] >= score[best] - margin)
+        if np.count_nonzero(contenders) <= 1:
+            return Members(1 << best, 1 << best)
+        return Members(0, sum(1 << int(k) for k in possible[contenders]))
 
-
-def _all_of(parts: list[Verdicts]) -> Verdicts:
-    """Three-valued conjunction: FALSE settles it, else UNDECIDED does."""
-    stacked = np.stack(parts)
-    return np.where((stacked == FALSE).any(0), FALSE, np.where((stacked == UNDECIDED).any(0), UNDECIDED, TRUE)).astype(np.int8)
+    def _positions(self, bits: int) -> NDArray[np.intp]:
+        """Positions in a bitset, ascending; remembered, since candidates are the same few categories again and again."""
+        known = self._listed.get(bits)
+        if known is None:
+            known = self._listed[bits] = np.array(positions_of(bits), dtype=np.intp)
+        return known

@@ -22,8 +22,14 @@ DIRECT = NAMED | SUPERLATIVE
 ONE_HOP = st.one_of(
     st.builds(Rel, SELECTED, RELATION_NAMES, DIRECT), st.builds(Nearest, SELECTED, DIRECT), st.builds(Farthest, SELECTED, DIRECT)
 )
+BEST_OF_HOP = st.builds(
+    lambda of, name, anchor, how: Attr(Rel(of, name, anchor), *how), SELECTED, RELATION_NAMES, DIRECT, st.sampled_from(list(SUPERLATIVES))
+)
+FAR_ANCHOR = ONE_HOP | BEST_OF_HOP
 TWO_HOPS = st.one_of(
-    st.builds(Rel, SELECTED, RELATION_NAMES, ONE_HOP), st.builds(Nearest, SELECTED, ONE_HOP), st.builds(Farthest, SELECTED, ONE_HOP)
+    st.builds(Rel, SELECTED, RELATION_NAMES, FAR_ANCHOR),
+    st.builds(Nearest, SELECTED, FAR_ANCHOR),
+    st.builds(Farthest, SELECTED, FAR_ANCHOR),
 )
 
 
@@ -76,6 +82,14 @@ def test_three_different_sentences_each_mean_exactly_their_program(node: Node) -
                 "the building closest to the school that is inside the road",
                 "the building that is nearest to the school that lies within the road",
                 "out of all buildings, the one closest to the school located in the road",
+            ),
+        ),
+        (
+            "(rel (cat building) near (attr (rel (cat temple) east_of (cat road)) area most))",
+            (
+                "all buildings that are near the largest temple that is east of the road",
+                "the buildings that lie close to the largest temple that lies to the east of the road",
+                "any buildings located in the vicinity of the biggest temple located east of the road",
             ),
         ),
         (

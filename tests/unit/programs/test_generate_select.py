@@ -16,13 +16,13 @@ RULES = Rules()
 
 def generated(seed: int, n: int = 8) -> tuple[Resolver, Generated]:
     resolver = Resolver(town(seed, n), TAXONOMY, RULES, {"kind"})
-    return resolver, generate_candidates(resolver, lambda *_: 0.25, frozenset(), seed=1)
+    return resolver, generate_candidates(resolver, lambda *_, **__: 0.25, frozenset(), seed=1)
 
 
 @pytest.mark.parametrize("seed", range(6))
 def test_every_candidate_keeps_the_release_rules(seed: int) -> None:
     resolver, made = generated(seed)
-    n_of = {c.query_id: len(np.flatnonzero(resolver.execute(selected_category(c.node)))) for c in made.candidates}
+    n_of = {c.query_id: int(np.count_nonzero(resolver.verdicts(selected_category(c.node)))) for c in made.candidates}
 
     assert made.candidates
     for candidate in made.candidates:
@@ -30,7 +30,7 @@ def test_every_candidate_keeps_the_release_rules(seed: int) -> None:
         if candidate.kind == "category_absent":
             assert candidate.level == 1
             continue
-        verdicts = resolver.execute(candidate.node)
+        verdicts = resolver.verdicts(candidate.node)
         assert not (verdicts == UNDECIDED).any()
         assert resolver.answer(candidate.node).members == candidate.answer_ids
         if candidate.level >= 2:
@@ -71,8 +71,8 @@ def test_generation_is_the_same_every_time() -> None:
 def test_trivial_absence_is_not_asked() -> None:
     resolver = Resolver(town(2, 8), TAXONOMY, RULES, {"kind"})
 
-    with_room = generate_candidates(resolver, lambda *_: 0.25, frozenset(), seed=1)
-    without = generate_candidates(resolver, lambda *_: 0.01, frozenset(), seed=1)
+    with_room = generate_candidates(resolver, lambda *_, **__: 0.25, frozenset(), seed=1)
+    without = generate_candidates(resolver, lambda *_, **__: 0.01, frozenset(), seed=1)
 
     def empty_directions(made: Generated) -> int:
         return sum(
@@ -87,7 +87,7 @@ def test_absent_categories_are_asked_only_on_closed_axes_and_not_when_a_poi_name
     graph = town(0, 3)  # no temple among them
 
     def absent(unknown: set[str], pois: frozenset[str]) -> list[str]:
-        made = generate_candidates(Resolver(graph, TAXONOMY, RULES, unknown), lambda *_: 0.25, pois, seed=1)
+        made = generate_candidates(Resolver(graph, TAXONOMY, RULES, unknown), lambda *_, **__: 0.25, pois, seed=1)
         return [c.node.category for c in made.candidates if c.kind == "category_absent" and isinstance(c.node, Cat)]
 
     assert absent({"kind"}, frozenset()) == ["temple"]
@@ -157,7 +157,7 @@ def test_a_category_is_not_absent_when_a_poi_names_a_narrower_one() -> None:
     resolver = Resolver(town(0, 3), taxonomy, RULES, {"kind"})  # a school and no temple: the temple is an absent sibling
 
     def absent(pois: frozenset[str]) -> list[str]:
-        made = generate_candidates(resolver, lambda *_: 0.25, pois, seed=1)
+        made = generate_candidates(resolver, lambda *_, **__: 0.25, pois, seed=1)
         return [c.node.category for c in made.candidates if c.kind == "category_absent" and isinstance(c.node, Cat)]
 
     assert absent(frozenset()) == ["temple"]

@@ -119,13 +119,13 @@ def test_resolver_agrees_with_the_naive_one_on_random_graphs(text: str, seed: in
         with pytest.raises(ProgramError):
             resolver.execute(node)
     else:
-        assert resolver.execute(node).tolist() == expected
+        assert resolver.verdicts(node).tolist() == expected
 
 
 def test_untagged_roofs_are_undecided_members_and_roads_have_no_roof() -> None:
     resolver = Resolver(town(), TAXONOMY, RULES, {"kind"})
 
-    verdicts = resolver.execute(parse("(cat tin_roof)"))
+    verdicts = resolver.verdicts(parse("(cat tin_roof)"))
 
     assert verdicts[1] == UNDECIDED  # a school without a roof value
     assert verdicts[-1] == FALSE  # the road
@@ -158,6 +158,6 @@ def test_empty_set_has_no_winner() -> None:
 def test_unknown_kind_makes_narrower_categories_undecided_unless_declared() -> None:
     graph = town()
 
-    assert Resolver(graph, TAXONOMY, RULES).execute(parse("(cat temple)"))[0] == UNDECIDED
-    assert Resolver(graph, TAXONOMY, RULES, {"kind"}).execute(parse("(cat temple)"))[0] == FALSE
-    assert np.count_nonzero(Resolver(graph, TAXONOMY, RULES).execute(parse("(cat building)")) == TRUE) == 6
+    assert Resolver(graph, TAXONOMY, RULES).verdicts(parse("(cat temple)"))[0] == UNDECIDED
+    assert Resolver(graph, TAXONOMY, RULES, {"kind"}).verdicts(parse("(cat temple)"))[0] == FALSE
+    assert np.count_nonzero(Resolver(graph, TAXONOMY, RULES).verdicts(parse("(cat building)")) == TRUE) == 6
