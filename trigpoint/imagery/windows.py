@@ -1,13 +1,16 @@
-"""Windows and affine transforms: from ground to pixels and back.
+"""Windows of a raster: from ground to pixels and back.
 
 Image coordinates are pixel edges: the pixel in column 3, row 5 covers x from 3 to 4 and y from 5 to 6; y goes down.
-Not here: metric frames (`trigpoint.geometry`), reading a window (`storage.rasters`).
+Not here: affine arithmetic and metric frames (`trigpoint.geometry.frames`), reading a window (`storage.rasters`).
 """
 
 import math
 from collections.abc import Callable
 
+import numpy as np
+
 from trigpoint.errors import RasterError
+from trigpoint.geometry.frames import apply_affine, invert_affine
 from trigpoint.records.scene import Transform, Window
 
 SNAP_PX = 0.01
@@ -17,30 +20,6 @@ Bounds = tuple[float, float, float, float]
 """(left, bottom, right, top) in a CRS."""
 
 
-def point_from_pixel(transform: Transform, col: float, row: float) -> tuple[float, float]:
-    """Return the CRS coordinates (x, y) of image coordinates (col, row).
-
-    >>> point_from_pixel((0.5, 0.0, 500000.0, 0.0, -0.5, 5500000.0), 280, 150)
-    (500140.0, 5499925.0)
-    """
-    a, b, c, d, e, f = transform
-    return (a * col + b * row + c, d * col + e * row + f)
-
-
-def pixel_from_point(transform: Transform, x: float, y: float) -> tuple[float, float]:
-    """Return the image coordinates (col, row) of CRS coordinates (x, y); take the floor for the pixel that holds it.
-
-    Raises:
-        RasterError: the transform has no inverse.
-    """
-    a, b, c, d, e, f = transform
-    determinant = a * e - b * d
-    if determinant == 0 or not math.isfinite(determinant):
-        raise RasterError(f"transform {transform} has no inverse: its pixels have no area; give the raster a real transform")
-    dx, dy = x - c, y - f
-    return ((e * dx - b * dy) / determinant, (a * dy - d * dx) / determinant)
-
-
 def transform_of_window(transform: Transform, window: Window) -> Transform:
     """Return the transform of a window of a raster; the window may begin outside of it.
 
@@ -48,7 +27,7 @@ def transform_of_window(transform: Transform, window: Window) -> Transform:
     (0.5, 0.0, 500076.0, 0.0, -0.5, 5499989.0)
     """
     a, b, _, d, e, _ = transform
-    x, y = point_from_pixel(transform, window.col_off, window.row_off)
+    x, y = apply_affine(transform, np.array([[window.col_off, window.row_off]], dtype=float))[0].tolist()
     return (a, b, x, d, e, y)
 
 
@@ -58,9 +37,9 @@ def bounds_of_grid(transform: Transform, width: int, height: int) -> Bounds:
     >>> bounds_of_grid((0.0, 2.0, 100.0, 1.0, 0.0, 200.0), 10, 20)
     (100.0, 200.0, 140.0, 210.0)
     """
-    corners = [point_from_pixel(transform, col, row) for col in (0, width) for row in (0, height)]
-    xs, ys = zip(*corners, strict=True)
-    return (min(xs), min(ys), max(xs), max(ys))
+    corners = apply_affine(transform, np.array([(col, row) for col in (0, width) for row in (0, height)], dtype=float))
+    (left, bottom), (right, top) = corners.min(axis=0).tolist(), corners.max(axis=0).tolist()
+    return (left, bottom, right, top)
 
 
 def window_of_bounds(transform: Transform, bounds: Bounds, snap_px: float = SNAP_PX) -> Window:
@@ -69,15 +48,15 @@ def window_of_bounds(transform: Transform, bounds: Bounds, snap_px: float = SNAP
     Edges within `snap_px` of the grid are taken to be on it, others go outwards. The window may reach over the raster.
 
     Raises:
-        RasterError: the bounds are not left < right, bottom < top, finite; or the transform has no inverse.
+        RasterError: the bounds are not left < right, bottom < top, finite.
+        InputError: the transform is singular.
     """
     left, bottom, right, top = bounds
     if not (all(math.isfinite(v) for v in bounds) and left < right and bottom < top):
         raise RasterError(f"bounds {bounds} cover nothing, expected (left, bottom, right, top) with left < right and bottom < top")
-    corners = [pixel_from_point(transform, x, y) for x in (left, right) for y in (bottom, top)]
-    cols, rows = zip(*corners, strict=True)
-    col_off, row_off = _snap(min(cols), snap_px, math.floor), _snap(min(rows), snap_px, math.floor)
-    col_end, row_end = _snap(max(cols), snap_px, math.ceil), _snap(max(rows), snap_px, math.ceil)
+    corners = apply_affine(invert_affine(transform), np.array([(x, y) for x in (left, right) for y in (bottom, top)]))
+    col_off, row_off = (_snap(edge, snap_px, math.floor) for edge in corners.min(axis=0).tolist())
+    col_end, row_end = (_snap(edge, snap_px, math.ceil) for edge in corners.max(axis=0).tolist())
     return Window(col_off=col_off, row_off=row_off, width=max(col_end - col_off, 1), height=max(row_end - row_off, 1))
 
 
