@@ -2,11 +2,12 @@
 
 import json
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 import shapely
+from numpy.typing import NDArray
 from shapely.geometry.base import BaseGeometry
 
 from storage.osm import read_osm
@@ -19,10 +20,12 @@ from trigpoint.errors import InputError, RasterError
 from trigpoint.geometry.frames import SceneFrame, fit_frame, lonlat_from_crs, transformer
 from trigpoint.geometry.repair import split_at_antimeridian
 from trigpoint.identity import digest_json, make_id
+from trigpoint.imagery.phash import grey_grid, hash_text, variant_hashes
 from trigpoint.imagery.tiling import grid_windows, spread_points, window_around
+from trigpoint.imagery.view import rgb_of_patch
 from trigpoint.records.scene import Poi, Scene, Window
 from trigpoint.records.stage import ArtefactRef, Drop, StageName
-from trigpoint.records.tables import POI_SCHEMA, SCENE_SCHEMA
+from trigpoint.records.tables import GRID_SCHEMA, POI_SCHEMA, SCENE_SCHEMA
 
 OSM_SUFFIXES = (".pbf", ".osm", ".bz2")
 """File suffixes that are read as OpenStreetMap data."""
@@ -71,25 +74,28 @@ def make(workspace: Workspace, item: Item) -> Made:
     pois = [poi for part in config.pois for poi in read_pois(part, config.name, workspace, drops)]
     files: dict[str, ArtefactRef] = {}
     scenes: list[Scene] = []
+    grids: dict[str, NDArray[np.float64]] = {}
     with open_source(config.imagery.path, crs_override=config.imagery.crs) as source:
         wanted = _windows(config, source, pois, workspace.config.seed, drops)
         for window, how, poi_id in wanted:
             try:
-                scene, ref = _cut(config, source, window, how, poi_id, workspace, drops)
+                cut = _cut(config, source, window, how, poi_id, workspace, drops)
             except RasterError as error:
                 scene_id = make_id("s", source.sha256, list(window.as_tuple()))
                 drops.append(
                     _drop(config.name, scene_id, "unreadable", str(error), "mend the file, then `trigpoint retry`", is_quarantined=True)
                 )
                 continue
-            if scene is not None and ref is not None:
-                scenes.append(scene)
-                files[scene.scene_id] = ref
+            if cut is not None:
+                scenes.append(cut.scene)
+                files[cut.scene.scene_id] = cut.image
+                grids[cut.scene.scene_id] = cut.grid
     scenes.sort(key=lambda scene: scene.scene_id)
     tables = {
         "poi": pa.Table.from_pylist([poi_row(poi) for poi in pois], schema=POI_SCHEMA),
         "scene": pa.Table.from_pylist([scene_row(scene) for scene in scenes], schema=SCENE_SCHEMA),
         "scene_record": pa.table({"record": pa.array([scene.model_dump_json() for scene in scenes], pa.string())}),
+        "grey_grid": pa.table({"scene_id": sorted(grids), "grid": [grids[k].ravel() for k in sorted(grids)]}, schema=GRID_SCHEMA),
     }
     return Made(tables, files, drops, n_in=len(pois) + len(wanted), n_out=len(pois) + len(scenes))
 
@@ -232,17 +238,24 @@ def _around_pois(config: SourceConfig, source: RasterSource, pois: list[Poi], se
     return wanted
 
 
+class _Cut(NamedTuple):
+    scene: Scene
+    image: ArtefactRef
+    grid: NDArray[np.float64]
+
+
 def _cut(
     config: SourceConfig, source: RasterSource, window: Window, how: str, poi_id: str | None, workspace: Workspace, drops: list[Drop]
-) -> tuple[Scene | None, ArtefactRef | None]:
+) -> _Cut | None:
     scene_id = make_id("s", source.sha256, list(window.as_tuple()))
     patch = read_window(source, window)
     valid_share = float(np.count_nonzero(patch.valid)) / patch.valid.size
     if valid_share < config.scenes.min_valid_share:
         why = f"{valid_share:.1%} of window {window.as_tuple()} is valid, fewer than {config.scenes.min_valid_share:.0%}"
         drops.append(_drop(config.name, scene_id, "too_little_valid_area", why, "lower scenes.min_valid_share or choose another window"))
-        return None, None
+        return None
     frame = fit_frame(source.crs, patch.transform, window.width, window.height)
+    grid = grey_grid(rgb_of_patch(patch).array, patch.valid)
     scene = Scene(
         scene_id=scene_id,
         source=config.name,
@@ -257,10 +270,12 @@ def _cut(
         attribution=config.imagery.attribution,
         acquired=config.imagery.acquired,
         how=how,  # type: ignore[arg-type]
+        phash=tuple(hash_text(value) for value in variant_hashes(grid)),
+        grey_sd=float(grid.std()),
         poi_id=poi_id,
         crs_overridden=source.crs_overridden,
     )
-    return scene, workspace.store.put_bytes(write_scene_tif(patch), ".tif")
+    return _Cut(scene, workspace.store.put_bytes(write_scene_tif(patch), ".tif"), grid)
 
 
 def _drop(source: str, item_id: str, reason_code: str, detail: str, remedy: str, *, is_quarantined: bool = False) -> Drop:
@@ -283,7 +298,7 @@ def poi_row(poi: Poi) -> dict[str, Any]:
 
 
 def scene_row(scene: Scene) -> dict[str, Any]:
-    """Return a scene as a row of `SCENE_SCHEMA`; `region_path` is left to publish."""
+    """Return a scene as a row of `SCENE_SCHEMA`; `region_path` and `outside` are left to publish."""
     frame = SceneFrame(scene.crs, scene.transform, scene.frame)
     w, h = float(scene.width), float(scene.height)
     edge = np.array([[0, 0], [0, h], [w, h], [w, 0]], dtype=float)
@@ -314,5 +329,8 @@ def scene_row(scene: Scene) -> dict[str, Any]:
         "acquired": scene.acquired,
         "how": scene.how,
         "poi_id": scene.poi_id,
+        "phash": list(scene.phash),
+        "grey_sd": scene.grey_sd,
+        "outside": [],
         "geometry": shapely.to_wkb(footprint),
     }

@@ -89,16 +89,18 @@ def gather_content(workspace: Workspace, payload: dict[str, Any]) -> ReleaseCont
             rasters[f"regions/{name}"] = workspace.store.local_path(annotated.files["planes"])
             has_regions.add(scene.scene_id)
     selection = ItemResult.model_validate(payload["selection"][0])
-    splits = item_table(workspace, ItemResult.model_validate(payload["split"][0]), "split")
+    split = ItemResult.model_validate(payload["split"][0])
+    left_out = item_table(workspace, split, "split_left_out").to_pylist()
     return ReleaseContent(
         identity={"name": config.name, "version": config.version, "title": config.title, "description": config.description},
         config_sha256=config.sha256(),
         rules=config.rules,
-        scenes=_scene_table(workspace, payload, scene_ids, has_regions),
+        scenes=_scene_table(workspace, payload, scene_ids, has_regions, item_table(workspace, split, "outside").to_pylist()),
         instances=_instance_table(workspace, results["boxes"]),
         relations=all_rows(workspace, results["graph"], "relation") or EDGE_SCHEMA.empty_table(),
         queries=_queries(workspace, selection),
-        splits={row["protocol"]: json.loads(row["document"]) for row in splits.to_pylist()},
+        splits={row["protocol"]: json.loads(row["document"]) for row in item_table(workspace, split, "split").to_pylist()},
+        protocols_left_out={row["protocol"]: row["reason"] for row in left_out},
         rasters=rasters,
         taxonomy=workspace.taxonomy,
         taxonomy_file=config.taxonomy,
@@ -111,11 +113,15 @@ def gather_content(workspace: Workspace, payload: dict[str, Any]) -> ReleaseCont
     )
 
 
-def _scene_table(workspace: Workspace, payload: dict[str, Any], scene_ids: list[str], has_regions: set[str]) -> pa.Table:
+def _scene_table(
+    workspace: Workspace, payload: dict[str, Any], scene_ids: list[str], has_regions: set[str], outside: list[dict[str, Any]]
+) -> pa.Table:
     table = all_rows(workspace, [ItemResult.model_validate(value) for value in payload["collect"]], "scene")
     rows = {row["scene_id"]: row for row in (table.to_pylist() if table is not None else [])}
     for scene_id in has_regions:
         rows[scene_id]["region_path"] = f"regions/{scene_id}.tif"
+    for row in outside:
+        rows[row["scene_id"]]["outside"] = row["outside"]
     return pa.Table.from_pylist([rows[scene_id] for scene_id in sorted(scene_ids)], schema=SCENE_SCHEMA)
 
 

@@ -89,8 +89,8 @@ _ALL: tuple[Step, ...] = (
         module="tasks.split",
         plan=split.plan,
         make=split.make,
-        settings=lambda w: {"split": w.config.split.model_dump(mode="json"), "seed": w.config.seed},
-        libraries=("shapely", "pyproj", "pyarrow"),
+        settings=lambda w: {"split": w.config.without_places()["split"], "seed": w.config.seed},
+        libraries=(*_GEOMETRY, "scipy", "pyogrio", "geopandas"),
         is_parallel=False,
     ),
     Step(

@@ -107,10 +107,20 @@ class QueryConfig(ConfigPart):
     """How many queries of which level."""
 
     per_scene: dict[int, Annotated[int, Field(ge=0)]] = Field(
-        default={1: 4, 2: 6, 3: 16, 4: 16, 5: 16}, description="Level → answerable queries per scene at most"
+        default={1: 4, 2: 8, 3: 30, 4: 30, 5: 30}, description="Level → answerable queries per scene at most"
     )
     max_per_answer: int = Field(default=3, ge=1, description="Programs of one scene that may share an answer")
+    max_per_category: int | None = Field(default=None, ge=1, description="Queries of one scene about one category; no limit when null")
+    max_per_scene: int | None = Field(default=None, ge=1, description="Queries of one scene; no limit when null")
+    paired_share: float = Field(default=0.24, ge=0, le=1, description="Share of the queries that are half of a counterfactual pair")
     category_absent_per_scene: int = Field(default=2, ge=0)
+    certificate_jitters: int = Field(
+        default=20, ge=0, le=100, description="Jittered copies of each scene on which every answer must stay; 0: answers are not certified"
+    )
+    paraphrases: tuple[Path, ...] = Field(
+        default=(),
+        description="JSON Lines of {query_id, sentence}: further sentences, taken when the grammar reads each as its program and nothing else",
+    )
 
     @model_validator(mode="after")
     def _levels(self) -> "QueryConfig":
@@ -119,17 +129,104 @@ class QueryConfig(ConfigPart):
         return self
 
 
-class SplitConfig(ConfigPart):
-    """How groups of scenes are divided."""
+SplitName = Literal["train", "val", "test"]
+Protocol = Literal["scene-disjoint", "geographic", "cross-scale", "depth", "unseen-pair"]
 
-    shares: dict[Literal["train", "val", "test"], Annotated[float, Field(ge=0)]] = Field(default={"train": 0.6, "val": 0.2, "test": 0.2})
+
+class NearDuplicateConfig(ConfigPart):
+    """When two pictures count as copies of each other; measured by `benchmarks/near_duplicates.py`."""
+
+    max_bits: int = Field(default=10, ge=0, le=32, description="Bits of 64 by which the hashes of copies differ at most")
+    min_correlation: float = Field(default=0.9, ge=-1, le=1, description="Correlation of the 32 × 32 grey grids of copies, at least")
+    low_information_sd: float = Field(
+        default=2.0, ge=0, description="Grey levels; a picture that varies less (water, snow) is never a copy by its hash"
+    )
+
+
+class GeographicConfig(ConfigPart):
+    """What the geographic protocol leaves out of training."""
+
+    by: Literal["region", "source", "density"] = "region"
+    region_km: float = Field(default=10.0, gt=0, description="Scenes closer than this are one region")
+    sources: dict[SplitName, tuple[str, ...]] = Field(default={}, description="by source: the names of the sources of each split")
+    density_per_km2: float | None = Field(
+        default=None, gt=0, description="by density: instances per km² from which a group is urban; else the largest gap decides"
+    )
+
+    @model_validator(mode="after")
+    def _sources(self) -> "GeographicConfig":
+        names = [name for sources in self.sources.values() for name in sources]
+        if (self.by == "source") != bool(names) or len(set(names)) != len(names):
+            raise ValueError(f"by is {self.by!r} and sources are {names}; name each source once with by: source, and only with it")
+        return self
+
+
+class CrossScaleConfig(ConfigPart):
+    """How scenes are told apart by ground pixel."""
+
+    threshold_m: float | None = Field(
+        default=None, gt=0, description="Ground pixel below which a scene is fine; else the largest gap decides"
+    )
+    train: Literal["larger", "fine", "coarse"] = Field(default="larger", description="The class to train on; larger: with more queries")
+
+
+class ScreenConfig(ConfigPart):
+    """A list of what other data sets hold: their footprints, or hashes of their images."""
+
+    name: str = Field(pattern=r"^[a-z][a-z0-9_-]*$")
+    footprints: Path | None = Field(default=None, description="GeoJSON, GeoPackage, GeoParquet, ...")
+    hashes: Path | None = Field(default=None, description=".txt (one hash a line), .jsonl or .csv (phash)")
+    layer: str | None = None
+    crs: str | None = Field(default=None, description="CRS of the footprints when the file has none")
+
+    @model_validator(mode="after")
+    def _one_file(self) -> "ScreenConfig":
+        if (self.footprints is None) == (self.hashes is None):
+            raise ValueError("needs either footprints or hashes")
+        return self
+
+    @property
+    def kind(self) -> Literal["footprints", "hashes"]:
+        """Which of the two it is."""
+        return "hashes" if self.footprints is None else "footprints"
+
+    @property
+    def path(self) -> Path:
+        """Its file."""
+        path = self.footprints or self.hashes
+        assert path is not None
+        return path
+
+
+class SplitConfig(ConfigPart):
+    """How scenes are grouped and groups are divided."""
+
+    protocols: tuple[Protocol, ...] = Field(default=("scene-disjoint", "geographic", "cross-scale"), min_length=1)
+    shares: dict[SplitName, Annotated[float, Field(ge=0)]] = Field(default={"train": 0.6, "val": 0.2, "test": 0.2})
     buffer_m_same_source: float = Field(default=0.0, ge=0)
     buffer_m_other_source: float = Field(default=100.0, ge=0)
+    same_place_share: float = Field(
+        default=0.001, gt=0, lt=1, description="Footprints of two sources that share more of the smaller one are one place"
+    )
+    near_duplicate: NearDuplicateConfig = NearDuplicateConfig()
+    geographic: GeographicConfig = GeographicConfig()
+    cross_scale: CrossScaleConfig = CrossScaleConfig()
+    unseen_pair_share: float = Field(
+        default=0.25, gt=0, le=1, description="Share of the queries of the test scenes that have a held-out pair, at least"
+    )
+    screen: tuple[ScreenConfig, ...] = ()
+    screen_policy: Literal["mark", "train_only", "drop"] = "mark"
+    screen_max_bits: int = Field(default=6, ge=0, le=32, description="Bits of 64 by which a scene's hash and a listed one differ at most")
 
     @model_validator(mode="after")
     def _sum(self) -> "SplitConfig":
         if abs(sum(self.shares.values()) - 1.0) > 1e-9:
             raise ValueError(f"shares sum to {sum(self.shares.values()):g}, expected 1")
+        names = [screen.name for screen in self.screen]
+        if len(set(names)) != len(names):
+            raise ValueError(f"screen has the names {names}, expected each once")
+        if len(set(self.protocols)) != len(self.protocols):
+            raise ValueError(f"protocols are {list(self.protocols)}, expected each once")
         return self
 
 
@@ -193,12 +290,16 @@ class ReleaseConfig(ConfigPart):
         return _file_names(self.model_dump(mode="json", exclude={"run"}))
 
 
+_PATH_KEYS = ("path", "taxonomy", "footprints", "hashes")
+"""Keys that hold a path, where they hold a text."""
+
+
 def _file_names(value: Any, key: str = "") -> Any:
     if isinstance(value, dict):
         return {str(k): _file_names(v, str(k)) for k, v in value.items()}
     if isinstance(value, list):
         return [_file_names(v, key) for v in value]
-    return Path(value).name if key in ("path", "taxonomy") and isinstance(value, str) else value
+    return Path(value).name if key in _PATH_KEYS and isinstance(value, str) else value
 
 
 def load_config(path: Path) -> ReleaseConfig:
@@ -231,6 +332,7 @@ def load_config(path: Path) -> ReleaseConfig:
         update={
             "taxonomy": _absolute(base, config.taxonomy),
             "sources": tuple(_source_from(base, source) for source in config.sources),
+            "split": config.split.model_copy(update={"screen": tuple(_screen_from(base, screen) for screen in config.split.screen)}),
             "run": config.run.model_copy(
                 update={
                     "output": _absolute(base, config.run.output),
@@ -278,6 +380,10 @@ def _source_from(base: Path, source: SourceConfig) -> SourceConfig:
     )
 
 
+def _screen_from(base: Path, screen: ScreenConfig) -> ScreenConfig:
+    return screen.model_copy(update={screen.kind: _absolute(base, screen.path)})
+
+
 def _store_from(base: Path, store: str | None) -> str | None:
     return store if store is None or "://" in store else str(_absolute(base, Path(store)))
 
@@ -288,7 +394,7 @@ def _absolute(base: Path, path: Path) -> Path:
 
 
 def check_names(config: ReleaseConfig) -> list[str]:
-    """Return one line per axis or category that a configuration names and its taxonomy lacks.
+    """Return one line per axis, category or source that a configuration names and that does not exist.
 
     Raises:
         TaxonomyError: the taxonomy cannot be read.
@@ -300,6 +406,11 @@ def check_names(config: ReleaseConfig) -> list[str]:
         for axis in config.unknown_is_other
         if axis not in axes
     ]
+    names = [source.name for source in config.sources]
+    for split, listed in config.split.geographic.sources.items():
+        problems += [
+            f"split.geographic.sources.{split}: {name!r} is no source; they are {', '.join(names)}" for name in listed if name not in names
+        ]
     for source in config.sources:
         around = source.scenes.around_pois
         for category in around.categories if around is not None else ():
@@ -317,4 +428,5 @@ def check_files(config: ReleaseConfig) -> list[str]:
         paths.append((f"sources.{source.name}.imagery", source.imagery.path))
         for name in ("pois", "footprints", "annotations"):
             paths += [(f"sources.{source.name}.{name}", part.path) for part in getattr(source, name)]
+    paths += [(f"split.screen.{screen.name}", screen.path) for screen in config.split.screen]
     return [f"{place}: {path} does not exist" for place, path in paths if not path.is_file()]

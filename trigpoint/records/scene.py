@@ -87,6 +87,8 @@ class Scene(Record):
         window: Native window of the source.
         valid_share: Share of pixels that are inside the source and not nodata.
         how: How the window was chosen.
+        phash: The eight perceptual hashes, 16 hex digits each (`trigpoint.imagery.phash`).
+        grey_sd: How much the picture varies, grey levels.
     """
 
     scene_id: str
@@ -102,6 +104,8 @@ class Scene(Record):
     attribution: str
     acquired: str | None = None
     how: Literal["grid", "window", "poi"]
+    phash: tuple[str, ...]
+    grey_sd: float = Field(ge=0)
     poi_id: str | None = None
     crs_overridden: bool = False
 

@@ -87,10 +87,16 @@ SCENE_SCHEMA = pa.schema(
         ("acquired", pa.string()),
         ("how", pa.string()),
         ("poi_id", pa.string()),
+        ("phash", STRINGS),
+        ("grey_sd", pa.float64()),
+        ("outside", STRINGS),
         ("geometry", pa.binary()),
     ]
 )
 """scenes.parquet; `geometry` is the footprint as WKB in OGC:CRS84."""
+
+GRID_SCHEMA = pa.schema([("scene_id", pa.string()), ("grid", pa.list_(pa.float32()))])
+"""Grey grids of scenes, 32 × 32 values row by row; see `trigpoint.imagery.phash`."""
 
 POI_SCHEMA = pa.schema(
     [
@@ -120,9 +126,21 @@ CANDIDATE_SCHEMA = pa.schema(
         ("anchor_ids", STRINGS),
         ("n_category", pa.int32()),
         ("difficulty", pa.string()),
+        ("flips", STRINGS),
     ]
 )
 """Candidate programs of a scene."""
+
+CERTIFICATE_SCHEMA = pa.schema(
+    [
+        ("level", pa.int32()),
+        ("programs", pa.int64()),
+        ("programs_changed", pa.int64()),
+        ("answers", pa.int64()),
+        ("answers_changed", pa.int64()),
+    ]
+)
+"""How stable the candidates of a scene were under jittered outlines, by level; answers are programs × jitters."""
 
 PROGRAM_SCHEMA = pa.schema(
     [

@@ -21,7 +21,7 @@ class ReleaseContent(NamedTuple):
         rules: The measuring rules.
         scenes: Table by `SCENE_SCHEMA`. instances: `INSTANCE_SCHEMA`. relations: `EDGE_SCHEMA`.
         queries: Dicts with the keys of queries.jsonl.
-        splits: Protocol → split document.
+        splits: Protocol → split document. protocols_left_out: Protocol → why the scenes cannot support it.
         rasters: Path in the release (`scenes/<id>.tif`) → file to copy.
         taxonomy: The taxonomy, and its file.
         prompts: Prompt files used.
@@ -40,6 +40,7 @@ class ReleaseContent(NamedTuple):
     relations: pa.Table
     queries: list[dict[str, Any]]
     splits: dict[str, dict[str, Any]]
+    protocols_left_out: dict[str, str]
     rasters: dict[str, Path]
     taxonomy: Taxonomy
     taxonomy_file: Path

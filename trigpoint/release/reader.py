@@ -27,6 +27,7 @@ from trigpoint.imagery.view import rgb_view
 from trigpoint.masks.rle import MaskRuns, Rle, RleRequest, check_rles, true_runs, union
 from trigpoint.records.query import Query
 from trigpoint.rules import Rules
+from trigpoint.splits.membership import query_ids_of
 
 SUPPORTED_VERSIONS = (1,)
 """Format versions that this reader knows."""
@@ -194,6 +195,19 @@ class Release:
                 raise ReleaseError(f"release {self.folder}: splits/{path.name} has no assignment of scenes to splits")
             documents[path.stem] = cast(dict[str, Any], document)
         return documents
+
+    def queries_of(self, protocol: str, split: str) -> list[Query]:
+        """Return the queries of a split of a protocol, in file order; some protocols take only part of the queries of their scenes.
+
+        Raises:
+            InputError: there is no such protocol or split; names those that there are.
+        """
+        document = self.splits.get(protocol, {"assignment": {}})
+        if split not in document["assignment"]:
+            known = "; ".join(f"{name} ({', '.join(sorted(other['assignment']))})" for name, other in self.splits.items()) or "no splits"
+            raise InputError(f"protocol {protocol!r} with split {split!r} is not in release {self.name}, which has {known}")
+        chosen = query_ids_of(document, split, ((query.query_id, query.scene_id) for query in self.queries))
+        return [query for query in self.queries if query.query_id in chosen]
 
     @cached_property
     def taxonomy(self) -> Taxonomy | None:

@@ -22,6 +22,7 @@ from trigpoint.records.stage import Drop
 from trigpoint.release.card import write_card
 from trigpoint.release.content import ReleaseContent, write_json, write_json_lines
 from trigpoint.release.stac import write_stac
+from trigpoint.splits.membership import SPLITS, query_ids_of
 from trigpoint.versions import library_versions
 
 FORMAT_VERSION = 1
@@ -29,8 +30,6 @@ FORMAT_VERSION = 1
 
 UNLISTED = ("manifest.json", "audit.json")
 """The two files that the manifest's list does not name."""
-
-SPLIT_NAMES = ("train", "val", "test")
 
 
 def write_geoparquet(path: Path, table: pa.Table) -> None:
@@ -82,9 +81,10 @@ def write_release(folder: Path, content: ReleaseContent) -> dict[str, Any]:
 def write_inputs(folder: Path, content: ReleaseContent) -> None:
     """Write what a model may see, per protocol and split; nothing of the program, level, kind or answer."""
     scenes = {row["scene_id"]: row for row in content.scenes.drop_columns(["geometry"]).to_pylist()}
+    scene_of = {query["query_id"]: query["scene_id"] for query in content.queries}
     for protocol, document in sorted(content.splits.items()):
-        for name in SPLIT_NAMES:
-            chosen = set(document["assignment"][name])
+        for name in SPLITS:
+            chosen = query_ids_of(document, name, scene_of.items())
             rows = [
                 {
                     "query_id": query["query_id"],
@@ -95,7 +95,7 @@ def write_inputs(folder: Path, content: ReleaseContent) -> None:
                     "north": scenes[query["scene_id"]]["image_up_deg"],
                 }
                 for query in content.queries
-                if query["scene_id"] in chosen
+                if query["query_id"] in chosen
             ]
             write_json_lines(folder / f"{protocol}-{name}.jsonl", sorted(rows, key=lambda row: row["query_id"]))
 
@@ -187,6 +187,7 @@ def write_manifest(folder: Path, content: ReleaseContent) -> dict[str, Any]:
         "licences": content.licences,
         "review": {**content.review, "states": dict(sorted(states.items()))},
         "unknown_is_other": content.unknown_is_other,
+        "protocols_left_out": content.protocols_left_out,
     }
     write_json(folder / "manifest.json", manifest)
     return manifest

@@ -1,40 +1,59 @@
-"""Which scenes belong together, and how groups are divided: leakage control by construction.
+"""Which scenes belong together: shared pixels, one place in two sources, a buffer on the ground, copies of one picture.
 
-Two scenes are one group when their windows in one source share a native pixel, or their footprints on the ground come
-closer than a buffer. Groups never straddle a split.
+Groups are the connected components of such pairs and never straddle a split. Not here: dividing them (`trigpoint.splits.protocols`).
 """
 
 from collections import defaultdict
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 import shapely
-from pyproj import Geod
+from numpy.typing import NDArray
+from scipy.sparse import coo_array
+from scipy.sparse.csgraph import connected_components
 from shapely.geometry.base import BaseGeometry
 
-from trigpoint.errors import LeakageError
-from trigpoint.geometry.frames import transformer
-from trigpoint.identity import digest_json, make_id
-from trigpoint.imagery.tiling import shared_pixels
+from trigpoint.config import NearDuplicateConfig, SplitConfig
+from trigpoint.identity import make_id
 from trigpoint.records.scene import Window
-
-SPLITS: tuple[str, ...] = ("train", "val", "test")
-
-CLOSE_M = 100_000.0
-"""Footprints whose circumscribed circles are farther apart than this are measured between centroids along the great circle."""
-
-_GEOD = Geod(ellps="WGS84")
+from trigpoint.splits.distances import Footprints, PairArrays
+from trigpoint.splits.duplicates import Duplicate, find_duplicates
 
 
 class SplitScene(NamedTuple):
-    """What splitting needs of a scene: id, source digest, native window, footprint (lon/lat polygon), number of queries."""
+    """What splitting needs of a scene.
+
+    Attributes:
+        source: Name. source_sha256: Of the file its window is in.
+        footprint: Longitude and latitude, WGS 84.
+        gsd_m: True ground pixel. area_km2: Valid ground area. n_discrete: Its discrete instances.
+        hashes: The eight variants, see `trigpoint.imagery.phash`. grid: (32, 32) grey. grey_sd: How much it varies, grey levels.
+        outside: Names of the screening lists that it meets.
+    """
 
     scene_id: str
+    source: str
     source_sha256: str
     window: Window
     footprint: BaseGeometry
-    n_queries: int
+    gsd_m: float
+    area_km2: float
+    n_discrete: int
+    hashes: tuple[int, ...]
+    grid: NDArray[np.float64]
+    grey_sd: float
+    outside: tuple[str, ...] = ()
+
+
+class Reason(NamedTuple):
+    """Why two scenes are in one group; `why` and `value` as in docs/release-format.md."""
+
+    first: str
+    second: str
+    why: str
+    value: float
 
 
 class Group(NamedTuple):
@@ -42,148 +61,111 @@ class Group(NamedTuple):
 
     group_id: str
     scenes: tuple[str, ...]
-    reasons: tuple[str, ...]
+    reasons: tuple[Reason, ...]
 
 
-def footprint_distance_m(a: BaseGeometry, b: BaseGeometry) -> float:
-    """Ground distance between two lon/lat footprints in metres; footprints may be split at the antimeridian.
+class SceneSet:
+    """The scenes of a release in order of their ids, with what is computed once for all protocols.
 
-    Close ones in an azimuthal equidistant frame between them; those whose circumscribed circles are more than 100 km apart: the geodesic
-    between centroids.
+    Attributes:
+        scenes: Sorted by id; indices elsewhere are places in it.
     """
-    a, b = _unwrapped(a), _unwrapped(b)
-    ca, cb = a.centroid, b.centroid
-    apart = float(_GEOD.inv(ca.x, ca.y, cb.x, cb.y)[2])
-    if apart - _radius_m(a) - _radius_m(b) > CLOSE_M:
-        return apart
-    lon, lat = ca.x + ((cb.x - ca.x + 180) % 360 - 180) / 2, (ca.y + cb.y) / 2
-    to_local = transformer("OGC:CRS84", f"+proj=aeqd +lat_0={lat!r} +lon_0={lon!r} +datum=WGS84 +units=m")
 
-    def project(points: np.ndarray) -> np.ndarray:
-        return np.column_stack(to_local.transform(points[:, 0], points[:, 1]))
+    def __init__(self, scenes: Sequence[SplitScene]) -> None:
+        """Take scenes in any order."""
+        self.scenes = sorted(scenes, key=lambda scene: scene.scene_id)
+        self.index = {scene.scene_id: k for k, scene in enumerate(self.scenes)}
 
-    return float(shapely.distance(shapely.transform(a, project), shapely.transform(b, project)))
+    @cached_property
+    def footprints(self) -> Footprints:
+        """Their footprints, ready for measuring."""
+        return Footprints([scene.footprint for scene in self.scenes])
 
+    @cached_property
+    def shared(self) -> tuple[PairArrays, NDArray[np.int64]]:
+        """Pairs of one source that share native pixels, and how many."""
+        return _shared_pixels(self.scenes)
 
-def _unwrapped(footprint: BaseGeometry) -> Any:
-    """Move longitudes to within 180° of the first vertex, so that a footprint across the antimeridian is one piece."""
-    first = shapely.get_coordinates(footprint)[0, 0]
-    return shapely.transform(footprint, lambda points: np.column_stack([(points[:, 0] - first + 180) % 360 - 180 + first, points[:, 1]]))
+    def informative(self, rule: NearDuplicateConfig) -> NDArray[np.int64]:
+        """Return the indices of scenes that are not low in information."""
+        return np.array([k for k, scene in enumerate(self.scenes) if scene.grey_sd >= rule.low_information_sd], dtype=np.int64)
 
-
-def _radius_m(footprint: Any) -> float:
-    """Distance from the centroid to the farthest vertex."""
-    points, centre = shapely.get_coordinates(footprint), footprint.centroid
-    n = len(points)
-    return float(np.max(_GEOD.inv(np.full(n, centre.x), np.full(n, centre.y), points[:, 0], points[:, 1])[2]))
+    def hashes(self, indices: NDArray[np.int64]) -> NDArray[np.uint64]:
+        """Return (n, 8) hashes."""
+        return np.array([self.scenes[k].hashes for k in indices], dtype=np.uint64).reshape(-1, 8)
 
 
-def group_scenes(scenes: Sequence[SplitScene], buffer_m_same_source: float, buffer_m_other_source: float) -> list[Group]:
-    """Group scenes by union-find over shared pixels and footprints; independent of their order."""
-    ordered = sorted(scenes, key=lambda scene: scene.scene_id)
-    parent = list(range(len(ordered)))
-    reasons: dict[int, list[str]] = defaultdict(list)
-
-    def root(k: int) -> int:
-        while parent[k] != k:
-            parent[k] = parent[parent[k]]
-            k = parent[k]
-        return k
-
-    found: list[tuple[int, int, str]] = []
-    for i, a in enumerate(ordered):
-        for j in range(i + 1, len(ordered)):
-            reason = _reason(a, ordered[j], buffer_m_same_source, buffer_m_other_source)
-            if reason:
-                found.append((i, j, reason))
-                parent[root(j)] = root(i)
+def group_scenes(scene_set: SceneSet, config: SplitConfig) -> list[Group]:
+    """Group scenes by what they share; independent of their order. Sorted by group id."""
+    scenes = scene_set.scenes
+    found = [*_shared_reasons(scene_set), *_ground_reasons(scene_set, config)]
+    found += [Reason(scenes[d.first].scene_id, scenes[d.second].scene_id, "near_duplicate", d.bits) for d in _duplicates(scene_set, config)]
+    first = [scene_set.index[reason.first] for reason in found]
+    second = [scene_set.index[reason.second] for reason in found]
+    links = coo_array((np.ones(len(found), bool), (first, second)), shape=(len(scenes), len(scenes)))
+    labels = connected_components(links, directed=False)[1] if scenes else []
     members: dict[int, list[str]] = defaultdict(list)
-    for k, scene in enumerate(ordered):
-        members[root(k)].append(scene.scene_id)
-    for i, j, reason in found:
-        reasons[root(i)].append(f"{ordered[i].scene_id} {ordered[j].scene_id}: {reason}")
-    groups = [Group(make_id("g", *ids), tuple(ids), tuple(reasons[k])) for k, ids in members.items()]
+    for scene, label in zip(scenes, labels, strict=True):
+        members[int(label)].append(scene.scene_id)
+    reasons: dict[int, list[Reason]] = defaultdict(list)
+    for k, reason in zip(first, found, strict=True):
+        reasons[int(labels[k])].append(reason)
+    groups = [Group(make_id("g", *ids), tuple(ids), tuple(sorted(reasons[label]))) for label, ids in members.items()]
     return sorted(groups, key=lambda group: group.group_id)
 
 
-def _reason(a: SplitScene, b: SplitScene, buffer_same: float, buffer_other: float) -> str | None:
-    if a.source_sha256 == b.source_sha256:
-        pixels = shared_pixels(a.window, b.window)
-        if pixels:
-            return f"{pixels} shared native pixels"
-        buffer_m = buffer_same
-    else:
-        buffer_m = buffer_other
-    if buffer_m <= 0:
-        return None
-    distance = footprint_distance_m(a.footprint, b.footprint)
-    return f"footprints {distance:.1f} m apart, closer than {buffer_m:g} m" if distance < buffer_m else None
+def _shared_reasons(scene_set: SceneSet) -> list[Reason]:
+    pairs, pixels = scene_set.shared
+    scenes = scene_set.scenes
+    return [
+        Reason(scenes[i].scene_id, scenes[j].scene_id, "shared_pixels", int(n))
+        for i, j, n in zip(pairs.first, pairs.second, pixels, strict=True)
+    ]
 
 
-def assign_groups(groups: Sequence[Group], scenes: Sequence[SplitScene], shares: dict[str, float], seed: int) -> dict[str, list[str]]:
-    """Divide groups over splits so that the queries come close to the shares; no split with a share stays empty while groups last.
-
-    Groups come largest first (ties by a digest of seed and id); each goes to the split that is farthest below its share.
-    """
-    n_queries = {scene.scene_id: scene.n_queries for scene in scenes}
-    weight = {group.group_id: sum(n_queries[s] for s in group.scenes) for group in groups}
-    order = sorted(groups, key=lambda g: (-weight[g.group_id], digest_json([seed, g.group_id])))
-    total = sum(weight.values()) or 1
-    filled: dict[str, int] = dict.fromkeys(SPLITS, 0)
-    assigned: dict[str, list[str]] = {name: [] for name in SPLITS}
-    wanted = [name for name in SPLITS if shares.get(name, 0) > 0]
-    for position, group in enumerate(order):
-        left = len(order) - position
-        empty = [name for name in wanted if not assigned[name]]
-        pool = empty if len(empty) >= left else wanted
-        target = max(pool, key=lambda name: (shares[name] - filled[name] / total, -SPLITS.index(name)))
-        assigned[target] += group.scenes
-        filled[target] += weight[group.group_id]
-    return {name: sorted(ids) for name, ids in assigned.items()}
+def _shared_pixels(scenes: Sequence[SplitScene]) -> tuple[PairArrays, NDArray[np.int64]]:
+    windows = np.array([scene.window.as_tuple() for scene in scenes], dtype=np.int64).reshape(-1, 4)
+    start, end = windows[:, :2], windows[:, :2] + windows[:, 2:]
+    by_source: dict[str, list[int]] = defaultdict(list)
+    for k, scene in enumerate(scenes):
+        by_source[scene.source_sha256].append(k)
+    pairs: list[NDArray[np.int64]] = [np.empty((0, 2), np.int64)]
+    for members in by_source.values():
+        index = np.array(members)
+        boxes = shapely.box(start[index, 0], start[index, 1], end[index, 0], end[index, 1])
+        i, j = shapely.STRtree(boxes).query(boxes)
+        pairs.append(np.column_stack([index[i], index[j]])[i < j])
+    i, j = np.concatenate(pairs).T
+    sides = np.maximum(np.minimum(end[i], end[j]) - np.maximum(start[i], start[j]), 0)
+    pixels = sides[:, 0] * sides[:, 1]
+    return PairArrays(i[pixels > 0], j[pixels > 0]), pixels[pixels > 0]
 
 
-def split_document(
-    protocol: str,
-    scenes: Sequence[SplitScene],
-    groups: Sequence[Group],
-    assignment: dict[str, list[str]],
-    seed: int,
-    shares: dict[str, float],
-    buffers: tuple[float, float],
-) -> dict[str, Any]:
-    """Return the split file with its proof; every number is recomputed from scenes and assignment.
+def _ground_reasons(scene_set: SceneSet, config: SplitConfig) -> list[Reason]:
+    """One place in two sources, or closer than the buffer; pairs that share pixels are settled already."""
+    scenes, footprints = scene_set.scenes, scene_set.footprints
+    same_m, other_m = config.buffer_m_same_source, config.buffer_m_other_source
+    i, j = footprints.candidates(max(same_m, other_m, 1.0))
+    code = np.unique([scene.source_sha256 for scene in scenes], return_inverse=True)[1] if scenes else np.empty(0, np.int64)
+    same = code[i] == code[j]
+    settled = np.isin(i * len(scenes) + j, scene_set.shared[0].first * len(scenes) + scene_set.shared[0].second)
+    measured = ~settled & (~same | (same_m > 0))
+    i, j, same = i[measured], j[measured], same[measured]
+    distance = footprints.distances_m(i, j)
+    share = np.zeros(len(i))
+    touching = ~same & (distance == 0)
+    share[touching] = footprints.overlap_shares(i[touching], j[touching])
+    one_place = share > config.same_place_share
+    close = ~one_place & (distance < np.where(same, same_m, other_m))
+    value = np.where(one_place, np.round(share, 6), np.round(distance, 3))
+    return [
+        Reason(scenes[i[k]].scene_id, scenes[j[k]].scene_id, "same_place" if one_place[k] else "buffer", float(value[k]))
+        for k in np.flatnonzero(one_place | close)
+    ]
 
-    Raises:
-        LeakageError: scenes of different splits share a native pixel.
-    """
-    by_id = {scene.scene_id: scene for scene in scenes}
-    shared, smallest = 0, {}
-    pairs: list[tuple[str, str]] = []
-    for i, one in enumerate(SPLITS):
-        for other in SPLITS[i + 1 :]:
-            distances: list[float] = []
-            for a in (by_id[s] for s in assignment[one]):
-                for b in (by_id[s] for s in assignment[other]):
-                    pixels = shared_pixels(a.window, b.window) if a.source_sha256 == b.source_sha256 else 0
-                    if pixels:
-                        pairs.append((a.scene_id, b.scene_id))
-                    shared += pixels
-                    distances.append(footprint_distance_m(a.footprint, b.footprint))
-            smallest[f"{one}-{other}"] = round(min(distances), 3) if distances else None
-    if pairs:
-        raise LeakageError(f"{len(pairs)} pairs of scenes in different splits share {shared} native pixels", pairs)
-    return {
-        "protocol": protocol,
-        "version": 1,
-        "seed": seed,
-        "assignment": assignment,
-        "groups": [{"group_id": g.group_id, "scenes": list(g.scenes), "reasons": list(g.reasons)} for g in groups],
-        "proof": {
-            "shared_pixels_between_splits": shared,
-            "smallest_distance_m": smallest,
-            "scenes": {name: len(assignment[name]) for name in SPLITS},
-            "queries": {name: sum(by_id[s].n_queries for s in assignment[name]) for name in SPLITS},
-            "target_share": {name: shares.get(name, 0.0) for name in SPLITS},
-            "buffer_m": {"same_source": buffers[0], "other_source": buffers[1]},
-        },
-    }
+
+def _duplicates(scene_set: SceneSet, config: SplitConfig) -> list[Duplicate]:
+    kept = scene_set.informative(config.near_duplicate)
+    grids = np.array([scene_set.scenes[k].grid for k in kept], dtype=np.float64).reshape(-1, 32, 32)
+    found = find_duplicates(scene_set.hashes(kept), grids, config.near_duplicate)
+    return [Duplicate(int(kept[d.first]), int(kept[d.second]), d.bits) for d in found]

@@ -84,6 +84,8 @@ def test_a_scene_and_its_row_say_the_same() -> None:
         licence="CC0-1.0",
         attribution="us",
         how="grid",
+        phash=("0" * 16,) * 8,
+        grey_sd=0.0,
     )
     row = pa.Table.from_pylist([scene_row(scene)], schema=SCENE_SCHEMA).to_pylist()[0]
 
