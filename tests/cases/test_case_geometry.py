@@ -5,15 +5,19 @@ import math
 import numpy as np
 import pytest
 import shapely
-from pyproj import Transformer
+from pyproj import Geod, Transformer
 
 from trigpoint.boxes.calipers import hbb_from_polygon, min_area_rectangle
 from trigpoint.boxes.conventions import AngledBox, angled_box_from_corners, corners_from_angled_box
+from trigpoint.categories import TRUE, UNDECIDED
 from trigpoint.geometry.frames import SceneFrame, azimuth_deg, fit_frame, wind_name
 from trigpoint.geometry.outlines import polygon_from_mask, polygons_from_labels
 from trigpoint.geometry.repair import repair_polygon
 from trigpoint.geometry.topology import topological_relation
 from trigpoint.masks.rasterise import crop_mask
+from trigpoint.rules import DIAGONALS, DIRECTIONS, Rules
+from trigpoint.scene_graph.build import SceneMasks, build_graph
+from trigpoint.scene_graph.graph import Nodes, SceneGraph
 
 
 def ground_points(crs: str, transform: tuple[float, ...], size: int, points: np.ndarray) -> tuple[np.ndarray, SceneFrame]:
@@ -44,6 +48,56 @@ def test_g03_survey_feet_become_metres() -> None:
 
     assert frame.record.gsd_m == pytest.approx(0.609601219, rel=5e-4)
     assert np.hypot(*(ground[1] - ground[0])) == pytest.approx(60.960122, rel=5e-4)
+
+
+def _pair_graph(rules: Rules) -> SceneGraph:
+    """Case G05: two houses of 4 m, b 500 m from a at a true bearing of 24°, far east in UTM zone 33 at 70° N."""
+    lon, lat, _ = Geod(ellps="WGS84").fwd(17.9, 70.0, 24.0, 500.0)
+    x, y = Transformer.from_crs(4326, 32633, always_xy=True).transform([17.9, lon], [70.0, lat])
+    transform = (1.0, 0.0, round(x[0]) - 100.0, 0.0, -1.0, round(y[0]) + 550.0)
+    frame = SceneFrame("EPSG:32633", transform, fit_frame("EPSG:32633", transform, 700, 700))
+    ground = frame.ground_from_image(frame.image_from_crs(np.column_stack([x, y])))
+    outlines = shapely.box(*(ground - 2).T, *(ground + 2).T)
+    centroid = shapely.get_coordinates(shapely.centroid(outlines))
+    nodes = Nodes(
+        ("a", "b"), (("house",),) * 2, np.array([True] * 2), np.array([False] * 2), *(np.full(2, 16.0) for _ in range(4)), centroid
+    )
+    labels = SceneMasks(np.zeros((700, 700), np.uint16), np.array([1, 2]), {})
+    return build_graph("s", nodes, outlines, labels, frame, 700.0, 490_000, rules)
+
+
+def test_g05_north_is_true_north_and_not_that_of_the_grid() -> None:
+    graph = _pair_graph(Rules(relations=(*DIRECTIONS, *DIAGONALS)))
+    ray = graph.nodes.centroid_m[1:] - graph.nodes.centroid_m[:1]
+    grid, true = float(azimuth_deg(ray)[0]), float(graph.values["north_of"][1, 0])
+
+    assert true == pytest.approx(24.0, abs=0.01)
+    assert true - grid == pytest.approx(2.7254, abs=0.001)  # atan(tan(17.9° - 15°) · sin 70°)
+    assert (wind_name(true), wind_name(grid)) == ("north-east", "north")
+    assert graph.verdicts["north_of"][1, 0] == TRUE
+    # 1.5° past the border of the sector: ambiguous, and not silently the grid's answer
+    assert graph.verdicts["northeast_of"][1, 0] == UNDECIDED
+
+
+@pytest.mark.parametrize(
+    ("bearing", "name"),
+    [
+        (0, "north"), (359, "north"), (1, "north"), (337.4, "north-west"), (337.5, "north"), (337.6, "north"), (22.4, "north"),
+        (22.5, "north-east"), (22.6, "north-east"), (90, "east"), (135, "south-east"), (180, "south"), (225, "south-west"),
+        (270, "west"), (315, "north-west"), (-45, "north-west"), (360, "north"), (720, "north"),
+    ],
+)  # fmt: skip
+def test_g06_winds_are_half_open_sectors_around_the_circle(bearing: float, name: str) -> None:
+    assert wind_name(bearing) == name
+
+
+@pytest.mark.parametrize(("to", "name"), [((50, 10), "north"), ((90, 50), "east"), ((10, 90), "south-west"), ((50, 50), None)], ids=str)
+def test_g06_rows_grow_to_the_south_and_the_same_place_has_no_direction(to: tuple[float, float], name: str | None) -> None:
+    transform = (1.0, 0.0, 499950.0, 0.0, -1.0, 5500050.0)  # on the central meridian
+    frame = SceneFrame("EPSG:32633", transform, fit_frame("EPSG:32633", transform, 100, 100))
+    ground = frame.ground_from_image(np.array([[50.0, 50.0], to]))
+
+    assert wind_name(float(azimuth_deg(ground[1:] - ground[:1])[0])) == name
 
 
 def test_r03_up_in_a_rotated_raster_is_not_north() -> None:

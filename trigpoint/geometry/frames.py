@@ -6,7 +6,7 @@ origin at the scene's centre, already divided by the point scale. See docs/relea
 """
 
 import math
-from functools import lru_cache
+from functools import cached_property, lru_cache
 
 import numpy as np
 import pyproj
@@ -216,7 +216,16 @@ class SceneFrame:
     def image_from_ground(self, points: FloatArray) -> FloatArray:
         """Local ground metres → image (x, y) pixels."""
         x, y = self._to_metric.transform(*self._metric_from_ground(points), direction=TransformDirection.INVERSE)
+        if self._turn:  # PROJ gives longitudes in [-180, 180]; a scene over the antimeridian goes on past it
+            x = x + self._turn * np.round((self.transform[2] - x) / self._turn)
         return self.image_from_crs(np.column_stack([x, y]))
+
+    @cached_property
+    def _turn(self) -> float:
+        """How far once round the Earth is along x of the scene's CRS; 0 unless x is proportional to longitude from -180° to 180°."""
+        x = np.array(transformer("OGC:CRS84", self.crs).transform(np.linspace(-180.0, 180.0, 5), np.zeros(5))[0])
+        steps = np.diff(x)
+        return float(x[4] - x[0]) if np.all(np.isfinite(x)) and np.allclose(steps, steps[0], rtol=1e-9, atol=0) else 0.0
 
     def lonlat_from_image(self, points: FloatArray) -> FloatArray:
         """Image (x, y) pixels → WGS 84 longitude, latitude in degrees."""
@@ -262,10 +271,10 @@ WINDS = ("north", "north-east", "east", "south-east", "south", "south-west", "we
 """The 8-wind names, clockwise from north."""
 
 
-def wind_name(azimuth: float) -> str:
-    """Name the 8-wind sector of an azimuth in degrees; [-22.5, 22.5) is north.
+def wind_name(azimuth: float) -> str | None:
+    """Name the 8-wind sector of an azimuth in degrees; [-22.5, 22.5) is north; None for NaN: the same place has no direction.
 
-    >>> wind_name(337.5), wind_name(22.5), wind_name(-45.0), wind_name(360.0)
-    ('north', 'north-east', 'north-west', 'north')
+    >>> wind_name(337.5), wind_name(22.5), wind_name(-45.0), wind_name(360.0), wind_name(math.nan)
+    ('north', 'north-east', 'north-west', 'north', None)
     """
-    return WINDS[int(((azimuth + 22.5) % 360.0) // 45.0) % 8]
+    return None if math.isnan(azimuth) else WINDS[int(((azimuth + 22.5) % 360.0) // 45.0) % 8]

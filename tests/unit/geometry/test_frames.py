@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from pyproj import Geod
 
 from trigpoint.errors import CrsMismatchError, InputError
-from trigpoint.geometry.frames import SceneFrame, azimuth_deg, fit_frame, invert_affine, utm_crs, wind_name
+from trigpoint.geometry.frames import SceneFrame, azimuth_deg, fit_frame, invert_affine, transformer, utm_crs
 
 GEOD = Geod(ellps="WGS84")
 BANEPA = (0.14929107086948487, 0.0, 9520026.5, 0.0, -0.14929107086948487, 3203431.0)
@@ -98,11 +98,58 @@ def test_pixel_to_crs_and_back_is_exact_on_rotated_flipped_and_stretched_grids(
     assert frame.image_from_ground(frame.ground_from_image(point)) == pytest.approx(point, abs=1e-5)
 
 
-@pytest.mark.parametrize(
-    ("azimuth", "name"), [(359, "north"), (1, "north"), (337.5, "north"), (22.5, "north-east"), (-45, "north-west"), (180, "south")]
-)
-def test_winds_are_half_open_sectors(azimuth: float, name: str) -> None:
-    assert wind_name(azimuth) == name
+def _placed(crs: str, lon: float, lat: float, px: float, size: int, turn_deg: float = 0.0, south_up: bool = False) -> tuple[float, ...]:
+    """A transform whose scene is centred on a place: `px` units per pixel (0.7 of it along the other axis), turned, perhaps upside down."""
+    x, y = transformer("OGC:CRS84", crs).transform(lon, lat)
+    x = x + 360.0 if crs == "EPSG:4326" and lon < -179.9 else x
+    cos, sin, flip = math.cos(math.radians(turn_deg)), math.sin(math.radians(turn_deg)), 1 if south_up else -1
+    a, b, d, e = cos * px, -sin * 0.7 * px * flip, sin * px, cos * 0.7 * px * flip
+    return (a, b, x - (a + b) * size / 2, d, e, y - (d + e) * size / 2)
+
+
+KINDS = {
+    "own utm": ("EPSG:32645", 85.52, 27.63, 0.5, 0, False),
+    "degrees": ("EPSG:4326", 85.52, 27.63, 5e-6, 0, False),
+    "degrees, rotated": ("EPSG:4326", 10.0, 60.0, 5e-6, 25, False),
+    "web mercator": ("EPSG:3857", 10.0, 60.0, 1.0, 0, False),
+    "web mercator on the equator": ("EPSG:3857", 10.0, 0.0, 1.0, 0, False),
+    "web mercator over the antimeridian": ("EPSG:3857", 179.9999, -17.0, 1.0, 0, False),
+    "survey feet": ("EPSG:2263", -73.9, 40.72, 2.0, 0, False),
+    "international feet, rotated": ("EPSG:2222", -111.7, 33.4, 2.0, -40, False),
+    "zone border": ("EPSG:4326", 6.0, 50.0, 5e-6, 0, False),
+    "own zone across its border": ("EPSG:32632", 12.0, 50.0, 0.5, 0, False),
+    "far-off zone": ("EPSG:32633", 33.0, 50.0, 0.5, 0, False),
+    "degrees over the antimeridian": ("EPSG:4326", 179.9999, -17.0, 5e-6, 0, False),
+    "degrees past 180": ("EPSG:4326", -179.9999, 66.0, 5e-6, 0, False),
+    "own utm over the antimeridian": ("EPSG:32701", -180.0, -17.0, 0.5, 0, False),
+    "arctic": ("EPSG:3413", 30.0, 88.0, 2.0, 0, False),
+    "beyond 84 north in degrees": ("EPSG:4326", 30.0, 85.0, 5e-5, 0, False),
+    "antarctic": ("EPSG:3031", -120.0, -85.0, 2.0, 15, False),
+    "rotated": ("EPSG:32633", 14.0, 50.0, 0.5, 30, False),
+    "south-up": ("EPSG:32633", 14.0, 50.0, 0.5, 0, True),
+    "south-up, rotated past a right angle": ("EPSG:32633", 17.9, 70.0, 0.5, 130, True),
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_kind_of_frame_agrees_with_the_geodesic(kind: str) -> None:
+    crs, lon, lat, px, turn, south_up = KINDS[kind]
+    size = 400
+    frame = frame_of(crs, _placed(crs, lon, lat, px, size, turn, south_up), size, size)
+    image = np.array([[200.0, 200.0], [390.0, 10.0], [10.0, 350.0], [200.0, 120.0], [300.0, 200.0]])
+    ground, lonlat = frame.ground_from_image(image), frame.lonlat_from_image(image)
+    starts, ends = [0, 0, 0, 0, 1], [1, 2, 3, 4, 2]
+
+    azimuth, _, distance = GEOD.inv(*lonlat[starts].T, *lonlat[ends].T)
+    rays = ground[ends] - ground[starts]
+    assert np.hypot(*rays.T) == pytest.approx(distance, rel=2e-4)
+    off = (azimuth_deg(rays) + frame.convergence_at(ground[starts]) - azimuth + 180) % 360 - 180
+    assert off == pytest.approx(np.zeros(5), abs=0.02)
+    assert (frame.record.image_up_deg - azimuth[2] + 180) % 360 - 180 == pytest.approx(0, abs=0.02)
+    corners = frame.lonlat_from_image(np.array([[0.0, 0], [size, 0], [size, size], [0, size]]))
+    area_m2 = abs(GEOD.polygon_area_perimeter(*corners.T)[0])
+    assert frame.record.pixel_area_m2 * size**2 == pytest.approx(area_m2, rel=1e-3)
+    assert frame.image_from_ground(ground) == pytest.approx(image, abs=1e-4)
 
 
 def test_shorter_side_is_that_of_the_valid_area() -> None:
@@ -115,8 +162,6 @@ def test_shorter_side_is_that_of_the_valid_area() -> None:
 
 @pytest.mark.parametrize(("crs", "centre"), [("EPSG:2048", (19.0, -33.5)), ("EPSG:5513", (15.0, 50.0)), ("EPSG:5514", (15.0, 50.0))])
 def test_image_up_is_true_also_where_axes_count_westings_and_southings(crs: str, centre: tuple[float, float]) -> None:
-    from trigpoint.geometry.frames import transformer
-
     x, y = transformer("OGC:CRS84", crs).transform(*centre)
     frame = frame_of(crs, (1.0, 0.0, x - 50, 0.0, -1.0, y + 50), 100, 100)
     middle, up = frame.lonlat_from_image(np.array([[50.0, 50.0], [50.0, 10.0]]))
