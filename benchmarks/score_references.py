@@ -3,9 +3,10 @@
     python benchmarks/score_references.py [--systems 15] [--queries 1881] [--side 2048] [--peer-queries 40]
 
 A made release of the size of GeoRefer-Bench's test part: 1,881 queries on scenes of 2048 × 2048 pixels, answers of one to six
-rectangles and ellipses, and per system the same number of predicted masks, shifted by a few pixels. All systems are scored by
-trigpoint (reading, checking, matching, references). The peer decodes every mask to an array with pycocotools and compares pixels
-with numpy, as evaluation scripts do; it would take minutes, so it runs on a part of the queries of one system, which the print says.
+rectangles and ellipses, and per system predicted masks shifted by a few pixels, the later systems with more and more mistakes. All
+systems are scored and compared by trigpoint (reading, checking, matching, naming mistakes, references, bootstrap). The peer decodes
+every mask to an array with pycocotools and compares pixels with numpy, as evaluation scripts do; it would take minutes, so it runs on
+a part of the queries of one system, which the print says.
 Both give the same EQS and maIoU on that part, or the script stops.
 """
 
@@ -25,9 +26,10 @@ from scipy.optimize import linear_sum_assignment
 
 from trigpoint.masks.rle import encode_mask
 from trigpoint.release.reader import Release
+from trigpoint.scoring.comparison import Comparison
 from trigpoint.scoring.metrics import compute_scores, outcome_of
 from trigpoint.scoring.predictions import read_predictions
-from trigpoint.scoring.report import score_release
+from trigpoint.scoring.scorecard import score_files
 
 INSTANCES_PER_SCENE = 36
 QUERIES_PER_SCENE = 30
@@ -100,12 +102,16 @@ def make_release(folder: Path, n_queries: int, side: int) -> dict[str, list[str]
 
 
 def write_system(path: Path, release: Release, shifted: dict[str, list[str]], side: int, seed: int) -> None:
-    """Write a system that finds nearly every answer, a few pixels off, and now and then drops one."""
+    """Write a system that finds answers a few pixels off; the higher the seed, the more often the whole category, another or none."""
     random = np.random.default_rng(seed)
+    everything: dict[str, list[str]] = {s: [row.instance_id for row in rows] for s, rows in release.instances_of_scene.items()}
     with path.open("w") as out:
         out.write(f"{json.dumps({'submission': {'name': path.stem, 'modalities': ['masks'], 'space': 'pixel'}})}\n")
         for query in release.queries:
             ids = [i for i in query.answer_ids if random.random() > 0.05]
+            if random.random() < 0.05 * seed:
+                others = everything[query.scene_id]
+                ids = [others, [str(i) for i in random.choice(others, len(ids), replace=False)], []][int(random.integers(3))]
             masks = [{"size": [side, side], "counts": shifted[i][int(random.integers(SHIFTS))]} for i in ids]
             out.write(f"{json.dumps({'query_id': query.query_id, 'masks': masks})}\n")
 
@@ -149,11 +155,12 @@ def main() -> None:
         for k, file in enumerate(files):
             write_system(file, release, shifted, options.side, k)
 
-        release = Release.open(folder)
         start = time.process_time()
-        for file in files:
-            score_release(release, read_predictions(file, release))
+        compared = score_files(folder, files)
         ours = time.process_time() - start
+        if not isinstance(compared, Comparison):
+            raise SystemExit("give --systems 2 or more")
+        release = Release.open(folder)
 
         part = [query.query_id for query in release.queries[:: max(1, options.queries // options.peer_queries)]][: options.peer_queries]
         start = time.process_time()
@@ -162,7 +169,7 @@ def main() -> None:
 
         predictions = read_predictions(files[0], release)
         queries = [release.query(query_id) for query_id in part]
-        outcomes = {q.query_id: outcome_of(release, q, predictions.records.get((q.query_id, 0)), ("masks",)) for q in queries}
+        outcomes = {q.query_id: outcome_of(release, q, predictions.records.get((q.query_id, 0)), ("masks",), set()) for q in queries}
         values = compute_scores(queries, outcomes, ("masks",)).values
         if not np.allclose((values["eqs"], values["ma_iou"]), found, rtol=0, atol=1e-12):
             raise SystemExit(f"the peer found EQS and maIoU {found}, trigpoint {values['eqs']}, {values['ma_iou']}")
@@ -170,6 +177,8 @@ def main() -> None:
     scaled = theirs * total / len(part)
     print(f"trigpoint: {ours:.1f} CPU s for {options.systems} systems × {options.queries} queries on {options.side}² masks")
     print(f"decode all: {theirs:.1f} CPU s for {len(part)} queries of one system, which scales to {scaled:.0f} s ({scaled / ours:.0f} ×)")
+    worst, best = compared.standings[-1].eqs, compared.standings[0].eqs
+    print(f"{compared.n_separated} of {len(compared.pairs)} pairs separated, EQS {worst:.3f} to {best:.3f}")
     print(f"same EQS {values['eqs']:.4f} and maIoU {values['ma_iou']:.4f} on these {len(part)}")
 
 

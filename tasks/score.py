@@ -1,20 +1,25 @@
 """score: release + predictions → report."""
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from trigpoint.release.content import write_json
-from trigpoint.release.reader import Release
-from trigpoint.scoring.predictions import read_predictions
-from trigpoint.scoring.report import score_release
+from trigpoint.scoring.comparison import Comparison, Settings
+from trigpoint.scoring.report import ScoreReport
+from trigpoint.scoring.scorecard import score_files
 
 
-def score_files(
-    release: str, predictions: str, report: str | None, protocol: str | None, split: str | None, kind: str | None
-) -> dict[str, Any]:
-    """Score a prediction file and write the report when asked; returns its JSON."""
-    opened = Release.open(Path(release))
-    made = score_release(opened, read_predictions(Path(predictions), opened), protocol=protocol, split=split, kind=kind).to_json()
+def score_predictions(
+    release: str,
+    predictions: Sequence[str],
+    report: str | None,
+    protocol: str | None,
+    split: str | None,
+    kind: str | None,
+    settings: Settings,
+) -> ScoreReport | Comparison:
+    """Score prediction files; writes the JSON report when asked."""
+    made = score_files(release, predictions, protocol, split, kind, settings)
     if report is not None:
-        write_json(Path(report), made)
+        write_json(Path(report), made.to_json())
     return made

@@ -299,7 +299,9 @@ def audit(
 @app.command(rich_help_panel="Releases")
 def score(
     release: ReleaseArgument,
-    predictions: Annotated[Path, typer.Argument(help="Predictions (JSONL or Parquet).", show_default=False)],
+    predictions: Annotated[
+        list[Path], typer.Argument(help="Predictions (JSONL or Parquet); several files are compared.", show_default=False)
+    ],
     json_file: Annotated[str | None, typer.Option("--json", help="Write the report as JSON to this file; - for standard output.")] = None,
     markdown_file: Annotated[str | None, typer.Option("--markdown", help="Write the report as Markdown; - for standard output.")] = None,
     protocol: Annotated[str | None, typer.Option(help="Split protocol, such as scene-disjoint.")] = None,
@@ -307,18 +309,19 @@ def score(
     kind: Annotated[
         str | None, typer.Option(help="Only queries of this kind: answerable, category_absent or relation_unsatisfied.")
     ] = None,
+    resamples: Annotated[int, typer.Option(help="Several files: bootstrap resamples of the scenes.")] = 10_000,
+    significance: Annotated[float, typer.Option(help="Several files: level of significance after Holm's correction.")] = 0.05,
+    seed: Annotated[int, typer.Option(help="Several files: seed of the resamples.")] = 0,
 ) -> None:
-    """Score predictions against a release. Default: all queries."""
-    from trigpoint.release.reader import Release
-    from trigpoint.scoring.predictions import read_predictions
-    from trigpoint.scoring.report import score_release
+    """Score predictions against a release. Default: all queries. What the numbers mean: docs/scores.md."""
+    from trigpoint.scoring.comparison import Settings
+    from trigpoint.scoring.scorecard import score_files
 
     if json_file == markdown_file == "-":
         raise InputError("--json - and --markdown - both write to standard output; give one of them a file")
-    opened = Release.open(release)
-    report = score_release(opened, read_predictions(predictions, opened), protocol=protocol, split=split, kind=kind)
+    report = score_files(release, predictions, protocol, split, kind, Settings(resamples, significance, seed))
     _write_text(json_file, json.dumps(report.to_json(), indent=2, sort_keys=True, ensure_ascii=False))
-    _write_text(markdown_file, report.to_markdown())
+    _write_text(markdown_file, report.to_markdown().rstrip("\n"))
     if "-" not in (json_file, markdown_file):
         out.print(report.to_table())
 
@@ -440,6 +443,116 @@ def _describe(release: Any, as_json: bool) -> None:
             ),
         )
     )
+
+
+@app.command(rich_help_panel="Releases")
+def graph(
+    release: ReleaseArgument,
+    scene: Annotated[str, typer.Argument(help="Scene id.", show_default=False)],
+    relation: Annotated[str | None, typer.Option(help="Only this relation, such as north_of.")] = None,
+    anchor: Annotated[str | None, typer.Option(help="Only edges to this instance.")] = None,
+    subject: Annotated[str | None, typer.Option(help="Only edges from this instance.")] = None,
+    undecided: Annotated[bool, typer.Option("--undecided", help="List UNDECIDED edges too.")] = False,
+    limit: Annotated[int, typer.Option(min=0, help="Most edges to list; 0 lists all.")] = 40,
+    graphml: Annotated[Path | None, typer.Option(help="GraphML file to write with the chosen edges.")] = None,
+    draw: Annotated[Path | None, typer.Option(help="PNG to draw; needs --relation and --anchor.")] = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """Look into the scene graph of a scene: how many edges of which relation, or the edges themselves."""
+    from trigpoint.release.reader import Release
+
+    opened = Release.open(release)
+    _check_known("scene", scene, opened.scene_by_id)
+    members = {row.instance_id: row for row in opened.instances_of_scene[scene]}
+    for name, value, known in (
+        ("relation", relation, opened.rules.relation_names),
+        ("anchor", anchor, members),
+        ("subject", subject, members),
+    ):
+        if value is not None:
+            _check_known(name, value, known)
+    if draw is not None and (relation is None or anchor is None or draw.suffix.lower() != ".png"):
+        raise InputError(f"--draw {draw}: needs --relation and --anchor, and a name that ends in .png")
+    edges = _edges_of(opened.relations, scene, relation, anchor, subject)
+    is_listing = undecided or any(value is not None for value in (relation, anchor, subject))
+    if is_listing and not undecided:
+        edges = _where(edges, "verdict", "TRUE")
+    if graphml is not None:
+        from trigpoint.scene_graph.network import network_from_tables, write_graphml
+
+        write_graphml(network_from_tables(scene, opened.instances, edges), graphml)
+        say(f"wrote {graphml}")
+    if draw is not None and relation is not None and anchor is not None:
+        from trigpoint.release.show import draw_relation
+
+        draw_relation(opened, scene, relation, anchor).save(draw)
+        say(f"wrote {draw}")
+    if is_listing:
+        _list_edges(edges, members, limit, as_json)
+    else:
+        _sum_up_graph(scene, edges, members, opened.rules.relation_names, as_json)
+
+
+def _check_known(what: str, value: str, known: Iterable[str]) -> None:
+    names = list(known)
+    if value not in names:
+        near = ", ".join(nearest(value, names) or names[:3]) or "none at all"
+        raise InputError(f"there is no {what} {value!r} here; the nearest are {near}")
+
+
+def _where(table: Any, column: str, value: str) -> Any:
+    import pyarrow.compute as pc
+
+    return table.filter(pc.field(column) == value)
+
+
+def _edges_of(relations: Any, scene: str, relation: str | None, anchor: str | None, subject: str | None) -> Any:
+    """Return the chosen rows of relations.parquet."""
+    for column, value in (("scene_id", scene), ("relation", relation), ("anchor_id", anchor), ("subject_id", subject)):
+        if value is not None:
+            relations = _where(relations, column, value)
+    return relations
+
+
+def _list_edges(edges: Any, members: dict[str, Any], limit: int, as_json: bool) -> None:
+    shown = edges.slice(0, limit or None).to_pylist()
+    if as_json:
+        print_json({"n_edges": edges.num_rows, "edges": shown})
+        return
+
+    def number(value: float | None) -> str:
+        return "" if value is None else f"{value:.4g}"
+
+    rows = (
+        (
+            edge["subject_id"],
+            ", ".join(members[edge["subject_id"]].category),
+            edge["relation"],
+            edge["anchor_id"],
+            ", ".join(members[edge["anchor_id"]].category),
+            edge["verdict"],
+            number(edge["value"]),
+            number(edge["margin"]),
+            edge["unit"],
+        )
+        for edge in shown
+    )
+    out.print(make_table(("subject", "is a", "relation", "anchor", "is a", "verdict", "value", "margin", "unit"), rows))
+    if len(shown) < edges.num_rows:
+        say(f"{edges.num_rows - len(shown)} more edges; --limit 0 lists all")
+
+
+def _sum_up_graph(scene: str, edges: Any, members: dict[str, Any], relations: Sequence[str], as_json: bool) -> None:
+    counts = {name: {"TRUE": 0, "UNDECIDED": 0} for name in relations}
+    for row in edges.group_by(["relation", "verdict"]).aggregate([([], "count_all")]).to_pylist():
+        counts[row["relation"]][row["verdict"]] = row["count_all"]
+    n_discrete = sum(row.countable for row in members.values())
+    n_regions = len(members) - n_discrete
+    if as_json:
+        print_json({"scene_id": scene, "nodes": {"discrete": n_discrete, "regions": n_regions}, "edges": counts})
+        return
+    title = f"{scene}: {n_discrete} discrete instances, {n_regions} regions, {edges.num_rows} edges"
+    out.print(make_table(("relation", "TRUE", "UNDECIDED"), ((name, *found.values()) for name, found in counts.items()), title=title))
 
 
 # setting up

@@ -1,8 +1,8 @@
 """Read and write submissions: JSON Lines, or the same records as Parquet.
 
 First line `{"submission": {"name", "modalities", "space"}}`, then one record per query and sentence:
-`{"query_id", "sentence": 0, "masks" | "polygons" | "mask" | "boxes" | "obbs" | "unparsed"}`. In Parquet the keys are columns and the
-submission is JSON under the schema metadata key `submission`.
+`{"query_id", "sentence": 0, "masks" | "polygons" | "label_map" | "mask" | "mask_file" | "boxes" | "obbs" | "unparsed"}`. In Parquet
+the keys are columns and the submission is JSON under the schema metadata key `submission`. docs/scores.md explains every key.
 
 A record that breaks its contract is never dropped and never read as "nothing found": it becomes unparsed, which fails its query,
 and its reason is listed. A missing record, and one without a prediction, is an empty prediction. Not here: scoring.
@@ -10,7 +10,7 @@ and its reason is listed. A missing record, and one without a prediction, is an 
 
 import difflib
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple, cast
 
@@ -22,18 +22,26 @@ from numpy.typing import NDArray
 
 from trigpoint.errors import InputError, PredictionError
 from trigpoint.identity import canonical_json
-from trigpoint.masks.rle import Rle, RleRequest, check_rles, flat_numbers, rle_from_polygons
+from trigpoint.masks.rle import Rle, RleRequest, check_rles, encode_labels, encode_mask, flat_numbers, rle_from_polygons
 from trigpoint.release.reader import Release
+from trigpoint.scoring.label_maps import read_label_map
 
 FloatArray = NDArray[np.float64]
 
-SPACES = ("pixel",)
-"""Coordinate spaces known: `pixel` = native pixels of the released image, pixel edges, x right, y down."""
+SPACES: Mapping[str, float | None] = {"pixel": None, "normalised": 1.0, "per_mille": 1000.0}
+"""Coordinate spaces of polygons and boxes, and what the image's width and height are in them; x right, y down, from the top left corner
+of the image. `pixel` = native pixels of the released image, pixel edges. Masks and label maps are always native pixels."""
+
+_FARTHEST = 1.0
+"""Numbers of a space that is not `pixel` may lie this many image sides outside the image; farther is another space."""
 
 MODALITIES = ("masks", "mask", "boxes", "obbs")
-"""What a submission may declare: instance masks (RLE or polygons), one mask without instances, HBBs, OBBs."""
+"""What a submission may declare: instance masks (RLE, polygons or a label map), one mask without instances, HBBs, OBBs."""
 
-_MODALITY_OF_KEY = {"masks": "masks", "polygons": "masks", "mask": "mask", "boxes": "boxes", "obbs": "obbs"}
+_MODALITY_OF_KEY = {
+    "masks": "masks", "polygons": "masks", "label_map": "masks", "mask": "mask", "mask_file": "mask", "boxes": "boxes", "obbs": "obbs"
+}  # fmt: skip
+_MASK_KEYS = tuple(key for key, modality in _MODALITY_OF_KEY.items() if modality in ("masks", "mask"))
 _KEYS = (*_MODALITY_OF_KEY, "query_id", "sentence", "unparsed")
 
 
@@ -58,7 +66,7 @@ class Prediction(NamedTuple):
 
     Attributes:
         masks: Instance masks. mask: The one mask of a mask-only system.
-        boxes: (n, 4) x_min, y_min, x_max, y_max. obbs: (n, 8) corners; pixels.
+        boxes: (n, 4) x_min, y_min, x_max, y_max. obbs: (n, 8) corners; native pixels, whatever the submission's space.
         unparsed: Why nothing in this record counts, or None.
     """
 
@@ -112,11 +120,19 @@ def read_predictions(path: Path | str, release: Release) -> Predictions:
     """
     file = Path(path)
     header, rows = _read_parquet(file) if file.suffix == ".parquet" else _read_lines(file)
-    return check_predictions(_submission(file, header), rows, release)
+    return check_predictions(_submission(file, header), rows, release, file.parent)
 
 
-def check_predictions(submission: Submission, rows: Iterable[tuple[str, dict[str, Any]]], release: Release) -> Predictions:
+def check_predictions(
+    submission: Submission, rows: Iterable[tuple[str, dict[str, Any]]], release: Release, folder: Path | None = None
+) -> Predictions:
     """Check records, each with its place in the file, against a release; see `read_predictions`.
+
+    Args:
+        submission: What they say of themselves.
+        rows: (place, record).
+        release: The release.
+        folder: Where `label_map` and `mask_file` lie; None when there is no such place.
 
     Raises:
         PredictionError: a record has no query_id.
@@ -144,7 +160,7 @@ def check_predictions(submission: Submission, rows: Iterable[tuple[str, dict[str
             seen[key].fail("duplicate", detail)
             problems.append(Problem("duplicate", where, query_id, detail))
             continue
-        draft = _Draft(where, query_id, sentence, release.scene(query.scene_id).size)
+        draft = _Draft(where, query_id, sentence, release.scene(query.scene_id).size, submission.space, folder)
         draft.read(row, submission, problems)
         seen[key] = draft
         drafts.append(draft)
@@ -163,11 +179,13 @@ def _number(where: str) -> int:
 class _Draft:
     """A record on its way: everything but its RLEs is checked at once, these in one pass over the file."""
 
-    def __init__(self, where: str, query_id: str, sentence: int, size: tuple[int, int]) -> None:
+    def __init__(self, where: str, query_id: str, sentence: int, size: tuple[int, int], space: str, folder: Path | None) -> None:
         self.where = where
         self.query_id = query_id
         self.sentence = sentence
         self.size = size
+        self.space = space
+        self.folder = folder
         self.problem: Problem | None = None
         self.requests: list[RleRequest] = []
         self.masks: list[Rle] | None = None
@@ -195,8 +213,9 @@ class _Draft:
                 near = difflib.get_close_matches(key, _KEYS, n=1)
                 detail = f"key {key!r} is not known{f', nearest is {near[0]!r}' if near else ''}"
                 self._refuse("unknown_key", detail, bool(usable), problems)
-        if len({"masks", "polygons", "mask"} & set(usable)) > 1:
-            self.fail("bad_record", f"more than one of masks, polygons and mask: {sorted(usable)}; give one")
+        several = [key for key in _MASK_KEYS if key in usable]
+        if len(several) > 1:
+            self.fail("bad_record", f"more than one of {list(_MASK_KEYS)}: {several}; give one")
         for key in usable:
             if self.problem is None:
                 getattr(self, f"_read_{key}")(given[key])
@@ -223,14 +242,51 @@ class _Draft:
         self.is_one_mask = True
         self.requests = [RleRequest("mask", value, self.size)]
 
+    def _read_label_map(self, value: Any) -> None:
+        self.masks = []
+        labels = self._raster("label_map", value)
+        found = {} if labels is None else encode_labels(labels)
+        self.requests = [RleRequest(f"label_map value {label}", counts, self.size) for label, counts in found.items()]
+
+    def _read_mask_file(self, value: Any) -> None:
+        self.is_one_mask = True
+        labels = self._raster("mask_file", value)
+        self.requests = [] if labels is None else [RleRequest("mask_file", encode_mask(labels != 0), self.size)]
+
+    def _raster(self, key: str, value: Any) -> NDArray[Any] | None:
+        try:
+            return read_label_map(self.folder, value, self.size, key)
+        except InputError as error:
+            self.fail("bad_mask", str(error))
+            return None
+
     def _read_polygons(self, value: Any) -> None:
         self.masks = []
         for k, instance in enumerate(self._list("polygons", value)):
-            rings = [instance] if flat_numbers(instance) is not None and instance else instance
+            item = f"polygons[{k}]"
+            rings: Any = [instance] if flat_numbers(instance) is not None and instance else instance
             try:
-                self.masks.append(rle_from_polygons(rings, self.size, f"polygons[{k}]"))
+                if self.space != "pixel" and isinstance(rings, list):
+                    rings = [self._pixels(item, ring) for ring in cast(list[Any], rings)]
+                self.masks.append(rle_from_polygons(rings, self.size, item))
             except InputError as error:
                 self.fail("bad_mask", str(error))
+
+    def _pixels(self, item: str, value: Any) -> Any:
+        """Turn x, y, x, y, … of the declared space into pixels; what is no such list is left as it is, for its own check.
+
+        Raises:
+            InputError: a number lies so far outside the image that it must be of another space.
+        """
+        side, numbers = SPACES[self.space], flat_numbers(value)
+        if side is None or numbers is None:
+            return value
+        if numbers.size and (numbers.min() < -_FARTHEST * side or numbers.max() > (1 + _FARTHEST) * side):
+            raise InputError(
+                f"{item} is {_shorten(value)}, far outside the image, which is 0 to {side:g} in the declared space {self.space!r}"
+            )
+        height, width = self.size
+        return (numbers / side * np.where(np.arange(len(numbers)) % 2 == 0, width, height)).tolist()
 
     def _read_boxes(self, value: Any) -> None:
         self.boxes = self._numbers("boxes", value, 4)
@@ -248,7 +304,11 @@ class _Draft:
     def _numbers(self, key: str, value: Any, n: int) -> FloatArray:
         rows: list[FloatArray] = []
         for k, item in enumerate(self._list(key, value)):
-            numbers = flat_numbers(item)
+            try:
+                numbers = flat_numbers(self._pixels(f"{key}[{k}]", item))
+            except InputError as error:
+                self.fail("bad_box", str(error))
+                continue
             if numbers is None or len(numbers) != n:
                 self.fail("bad_box", f"{key}[{k}] is {_shorten(item)}, expected {n} finite numbers")
             else:
@@ -293,9 +353,10 @@ def _submission(file: Path, header: Any) -> Submission:
     name, modalities, space = fields.get("name"), fields.get("modalities"), fields.get("space")
     if not isinstance(name, str) or not name:
         raise PredictionError(f"predictions {file}: submission name is {name!r}, expected text")
-    if space not in SPACES:
+    if not isinstance(space, str) or space not in SPACES:
         raise PredictionError(
-            f"predictions {file}: submission space is {space!r}, expected 'pixel' (native pixels of the image); convert and declare it"
+            f"predictions {file}: submission space is {space!r}, expected one of {list(SPACES)} (pixel: native pixels of the image);"
+            " convert and declare it"
         )
     if not isinstance(modalities, list) or not modalities or not all(m in MODALITIES for m in cast(list[Any], modalities)):
         raise PredictionError(f"predictions {file}: submission modalities are {modalities!r}, expected some of {list(MODALITIES)}")
@@ -357,7 +418,9 @@ PARQUET_SCHEMA = pa.schema(
         ("query_id", pa.string()),
         ("sentence", pa.int64()),
         ("masks", pa.list_(_RLE)),
+        ("label_map", pa.string()),
         ("mask", _RLE),
+        ("mask_file", pa.string()),
         ("boxes", pa.list_(pa.list_(pa.float64()))),
         ("obbs", pa.list_(pa.list_(pa.float64()))),
         ("unparsed", pa.string()),

@@ -7,10 +7,10 @@ follow from the sets of instances and their areas; nothing is decoded or matched
 import math
 from collections.abc import Callable, Mapping, Sequence
 
-from trigpoint.categories import TRUE
 from trigpoint.identity import seeded_generator
 from trigpoint.records.query import Query
 from trigpoint.release.reader import InstanceRow, Release
+from trigpoint.scoring.failures import Failure, kind_of_choice
 from trigpoint.scoring.metrics import Outcome, Overlap, outcome_of
 from trigpoint.scoring.predictions import Prediction
 
@@ -53,44 +53,48 @@ REFERENCES: Mapping[str, Callable[[Query, list[InstanceRow]], list[InstanceRow]]
 centroid is nearest to the scene's centre, one drawn by the query id, nothing."""
 
 
-def members_of(release: Release, query: Query) -> list[InstanceRow]:
-    """Return the countable instances of the query's scene that are surely of its category (all axes), in file order.
+def reference_outcomes(
+    release: Release, queries: Sequence[Query], members: Mapping[str, list[InstanceRow]]
+) -> dict[str, dict[str, Outcome]]:
+    """Return, per reference, the outcome of every query: name → query id → outcome.
 
-    Read with the release's taxonomy; without one a category means its own name alone.
+    Args:
+        release: The release.
+        queries: Some of its queries.
+        members: Query id → instances of its category, `trigpoint.scoring.members.members_of_all`; regions are never chosen.
     """
-    taxonomy, unknown_is_other = release.taxonomy, frozenset(release.manifest.get("unknown_is_other", {}))
-    rows = [row for row in release.instances_of_scene[query.scene_id] if row.countable]
-    if taxonomy is None:
-        return [row for row in rows if set(query.category) <= set(row.category)]
-    return [row for row in rows if all(taxonomy.membership(row.category, c, unknown_is_other) == TRUE for c in query.category)]
-
-
-def reference_outcomes(release: Release, queries: Sequence[Query]) -> dict[str, dict[str, Outcome]]:
-    """Return, per reference, the outcome of every query: name → query id → outcome."""
     outcomes: dict[str, dict[str, Outcome]] = {name: {} for name in REFERENCES}
-    cached: dict[tuple[str, tuple[str, ...]], list[InstanceRow]] = {}
     for query in queries:
-        key = (query.scene_id, query.category)
-        if key not in cached:
-            cached[key] = members_of(release, query)
+        category = members[query.query_id]
+        countable = [row for row in category if row.countable]
         for name, choose in REFERENCES.items():
-            outcomes[name][query.query_id] = _outcome(release, query, choose(query, cached[key]))
+            outcomes[name][query.query_id] = _outcome(release, query, choose(query, countable), category)
     return outcomes
 
 
-def _outcome(release: Release, query: Query, chosen: list[InstanceRow]) -> Outcome:
+def _outcome(release: Release, query: Query, chosen: list[InstanceRow], category: list[InstanceRow]) -> Outcome:
     masks = release.masks_of_scene(query.scene_id)
     chosen = [row for row in chosen if row.instance_id in masks]
     if any(instance_id not in masks for instance_id in query.answer_ids):
-        return Outcome(None, None, None, not chosen, False)
+        return Outcome(None, None, None, not chosen, False, None)
     answers = [release.instance_by_id[instance_id] for instance_id in query.answer_ids]
     if not all(row.countable for row in answers):
         prediction = Prediction(query.query_id, 0, masks=tuple(masks[row.instance_id] for row in chosen))
-        return outcome_of(release, query, prediction, ("masks",))
+        return outcome_of(release, query, prediction, ("masks",), {row.instance_id for row in category})
     returned, expected = {row.instance_id for row in chosen}, set(query.answer_ids)
     is_exact = returned == expected
+    failure: Failure | None = None
+    if not is_exact:
+        if not expected:
+            failure = "false_alarm"
+        elif not returned:
+            failure = "empty"
+        else:
+            failure = kind_of_choice(
+                returned, expected, {row.instance_id for row in category if row.countable and row.instance_id in masks}
+            )
     overlap = None
     if query.answerable:
         shared, predicted, answer = (sum(masks[i].area_px for i in ids) for ids in (returned & expected, returned, expected))
         overlap = Overlap(shared, predicted, answer)
-    return Outcome(is_exact, is_exact, overlap, not chosen, False)
+    return Outcome(is_exact, is_exact, overlap, not chosen, False, failure)

@@ -1,32 +1,49 @@
 """Score a submission and say so: numbers with their n, what was selected, what was wrong, what blindness earns.
 
-Not here: what a number means (`trigpoint.scoring.metrics`), reading files (`trigpoint.scoring.predictions`).
+Not here: what a number means (`trigpoint.scoring.metrics`), reading files (`trigpoint.scoring.predictions`), several submissions
+(`trigpoint.scoring.comparison`), laying out (`trigpoint.scoring.pages`).
 """
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from typing import Any, NamedTuple
 
-from rich.box import SIMPLE_HEAD
 from rich.console import Group
-from rich.markup import escape
-from rich.table import Table
-from rich.text import Text
 
 from trigpoint.errors import InputError
 from trigpoint.records.query import Query
-from trigpoint.release.reader import Release
-from trigpoint.scoring.metrics import METRICS, Outcome, Scores, compute_scores, outcome_of, put_boxes, put_paraphrases
-from trigpoint.scoring.predictions import Prediction, Predictions, Problem
+from trigpoint.release.reader import InstanceRow, Release
+from trigpoint.scoring.failures import FAILURES
+from trigpoint.scoring.members import members_of_all
+from trigpoint.scoring.metrics import (
+    METRICS,
+    Outcome,
+    compute_scores,
+    outcome_of,
+    put_boxes,
+    put_paraphrases,
+    put_same_answers,
+)
+from trigpoint.scoring.pages import Sheet, group_reasons, keep_defined, number, percent, to_console, to_markdown, turn
+from trigpoint.scoring.predictions import Predictions, Problem
 from trigpoint.scoring.references import reference_outcomes
+from trigpoint.scoring.strata import AREAS, by_category, by_hardness, form_contrasts
 
 MASK_FORMS = ("program", "vocabulary", "referring", "reasoning")
 """Query forms whose answer is instances; choice and text queries have other scores."""
 
-REFERENCE_METRICS = ("eqs", "eqs_answerable", "eqs_unanswerable", "ma_iou", "mi_iou", "rejection_accuracy")
-"""What a table shows of the references; JSON holds everything."""
+HEADLINE = {
+    "eqs": "EQS", **{f"eqs_l{k}": f"L{k}" for k in range(1, 6)}, "eqs_answerable": "ans.", "ma_iou": "maIoU", "mi_iou": "miIoU",
+    "rejection_accuracy": "rej.",
+}  # fmt: skip
+"""Metric → heading in the table that a paper would show."""
 
-_MOST_PROBLEMS = 10
+CORRELATIONS = ("presence_mcc",)
+"""Metrics that are no share."""
+
+MOST_PROBLEMS = 10
+"""Problems of a file that the terminal shows."""
 
 
 class Selection(NamedTuple):
@@ -53,14 +70,35 @@ class Selection(NamedTuple):
         return ", ".join(chosen)
 
 
+class Ground(NamedTuple):
+    """What all submissions on one selection of a release share.
+
+    Attributes:
+        queries: Those scored. members: Query id → instances of its category. category_ids: The same as ids.
+        references: Name → metric id → value. reference_errors: Name → kind of mistake → number of queries.
+    """
+
+    release: Release
+    selection: Selection
+    queries: list[Query]
+    members: dict[str, list[InstanceRow]]
+    category_ids: dict[str, AbstractSet[str]]
+    references: dict[str, dict[str, float | None]]
+    reference_errors: dict[str, dict[str, int]]
+
+
 class ScoreReport(NamedTuple):
     """The scores of one submission on one selection of one release.
 
     Attributes:
         release: Name and version. submission: name, modalities, space.
         metrics: Id → value, None where undefined. n: Id → queries behind it. reasons: Id → why undefined or incomplete.
+        counts: Name → cells of a table of decisions (boxes, presence).
+        errors: Kind of mistake → failed queries. failures: Query id → kind, of every failed query.
+        categories, hardness, contrasts: See `trigpoint.scoring.strata`.
         problems: Everything wrong in the file. unparsed: Reason code → selected queries.
-        references: Name → metric id → value.
+        references: Name → metric id → value. reference_errors: Name → kind of mistake → failed queries.
+        eqs: Query id → answered exactly, of the queries for which it can be said.
     """
 
     release: str
@@ -69,12 +107,25 @@ class ScoreReport(NamedTuple):
     metrics: dict[str, float | None]
     n: dict[str, int]
     reasons: dict[str, str]
+    counts: dict[str, dict[str, int]]
+    errors: dict[str, int]
+    failures: dict[str, str]
+    categories: dict[str, dict[str, Any]]
+    hardness: dict[str, Any]
+    contrasts: list[dict[str, Any]]
     problems: list[Problem]
     unparsed: dict[str, int]
     references: dict[str, dict[str, float | None]]
+    reference_errors: dict[str, dict[str, int]]
+    eqs: dict[str, bool]
+
+    @property
+    def name(self) -> str:
+        """The submission's own name."""
+        return str(self.submission["name"])
 
     def to_json(self) -> dict[str, Any]:
-        """Return the report as plain JSON values."""
+        """Return the report as plain JSON values; shares are in [0, 1], undefined is null."""
         return {
             "release": self.release,
             "submission": self.submission,
@@ -82,73 +133,128 @@ class ScoreReport(NamedTuple):
             "metrics": self.metrics,
             "n": self.n,
             "reasons": self.reasons,
+            "counts": self.counts,
+            "errors": self.errors,
+            "failures": self.failures,
+            "categories": self.categories,
+            "hardness": self.hardness,
+            "contrasts": self.contrasts,
             "problems": [problem._asdict() for problem in self.problems],
             "unparsed": self.unparsed,
             "references": self.references,
+            "reference_errors": self.reference_errors,
         }
 
     def to_markdown(self) -> str:
         """Return the report as a Markdown page."""
-        lines = [f"# {self.submission['name']} on {self.release}", "", f"Selection: {self.selection}.", ""]
-        lines += ["| metric | value | n | matcher | meaning |", "|---|---|---|---|---|"]
-        for metric in METRICS:
-            value = _number(self.metrics[metric.metric_id])
-            note = self.reasons.get(metric.metric_id)
-            meaning = f"{metric.description}{f' ({note})' if note else ''}"
-            lines.append(f"| `{metric.metric_id}` | {value} | {self.n[metric.metric_id]} | {metric.matcher or ''} | {meaning} |")
-        lines += ["", "Relation-blind references on the same selection:", ""]
-        lines += [f"| reference | {' | '.join(REFERENCE_METRICS)} |", f"|---|{'---|' * len(REFERENCE_METRICS)}"]
-        for name, values in self.references.items():
-            lines.append(f"| {name} | {' | '.join(_number(values[m]) for m in REFERENCE_METRICS)} |")
-        if self.problems:
-            lines += ["", f"Problems ({len(self.problems)}):", ""]
-            lines += [f"- {problem.where}, `{problem.query_id}`: {problem.code}, {problem.detail}" for problem in self.problems]
-        return "\n".join(lines) + "\n"
+        return to_markdown(f"{self.name} on {self.release}", [f"Selection: {self.selection}."], [*self._sheets(), definitions()])
 
     def to_table(self) -> Group:
-        """Return the report for the terminal: defined metrics, references, what is undefined and why, the first problems."""
-        table = Table(
-            title=f"{escape(self.submission['name'])} on {escape(self.release)}",
-            caption=escape(str(self.selection)),
-            box=SIMPLE_HEAD,
-            title_justify="left",
+        """Return the report for the terminal: the same without the meanings, and with the first problems alone."""
+        scores, errors, *others = self._sheets(MOST_PROBLEMS)
+        lead = [f"{self.name} on {self.release}", f"selection: {self.selection}"]
+        return to_console(lead, [turn(scores), turn(errors), *others])
+
+    def _sheets(self, most_problems: int | None = None) -> list[Sheet]:
+        rows = {self.name: self.metrics, **{f"({name})": values for name, values in self.references.items()}}
+        errors = {self.name: self.errors, **{f"({name})": found for name, found in self.reference_errors.items()}}
+        sheets = [
+            headline_sheet("Scores", rows),
+            errors_sheet(errors),
+            self._metric_sheet(),
+            self._hardness_sheet(),
+            self._category_sheet(),
+        ]
+        sheets += [self._contrast_sheet()] if self.contrasts else []
+        undefined = group_reasons(self.reasons.items())
+        sheets += [Sheet("Undefined or incomplete", notes=undefined)] if undefined else []
+        return [*sheets, *([problem_sheet("Problems in the file", self.problems, most_problems)] if self.problems else [])]
+
+    def _metric_sheet(self) -> Sheet:
+        rows = [
+            (m.metric_id, print_metric(m.metric_id, self.metrics[m.metric_id]), str(self.n[m.metric_id]))
+            for m in METRICS
+            if self.metrics[m.metric_id] is not None
+        ]
+        notes = [f"{name}: {', '.join(f'{cell} {n}' for cell, n in cells.items())}" for name, cells in self.counts.items()]
+        return Sheet("All metrics that are defined (per cent; MCC -1 to 1)", ("metric", "value", "n"), tuple(rows), notes=tuple(notes))
+
+    def _hardness_sheet(self) -> Sheet:
+        rows: list[tuple[str, ...]] = []
+        for row in self.hardness["rows"]:
+            low, high = row["candidates"]
+            cells = [f"{percent(row[name]['eqs'])} ({row[name]['n']})" for name in ("all", *AREAS)]
+            if row["all"]["n"]:
+                rows.append((f"{low} and more" if high is None else f"{low}–{high}" if low else f"up to {high}", *cells))
+        limits = self.hardness["area_limits"]
+        notes = () if limits is None else (f"terciles end at {100 * limits[0]:.2g} % and {100 * limits[1]:.2g} % of the scene's pixels",)
+        title = "EQS of answerable queries by candidates and answer area, per cent (n)"
+        columns = ("instances of the category", "all", *(f"{area} answers" for area in AREAS))
+        return Sheet(title, columns, tuple(rows), notes=notes if rows else ("the selection has no answerable query to score",))
+
+    def _category_sheet(self) -> Sheet:
+        rows = tuple(
+            (name, str(found["n"]), percent(found["eqs"]), str(found["n_answerable"]), percent(found["iou"]))
+            for name, found in self.categories.items()
         )
-        table.caption_justify = "left"
-        table.add_column("metric")
-        table.add_column("value", justify="right")
-        table.add_column("n", justify="right")
-        for metric in METRICS:
-            if self.metrics[metric.metric_id] is not None:
-                table.add_row(metric.metric_id, _number(self.metrics[metric.metric_id]), str(self.n[metric.metric_id]))
-        blind = Table(title="relation-blind references", box=SIMPLE_HEAD, title_justify="left")
-        blind.add_column("reference")
-        for metric_id in REFERENCE_METRICS:
-            blind.add_column(metric_id, justify="right")
-        for name, values in self.references.items():
-            blind.add_row(name, *(_number(values[m]) for m in REFERENCE_METRICS))
-        parts: list[Any] = [Text(f"selection: {self.selection}"), table, blind]
-        by_reason: dict[str, list[str]] = {}
-        for metric_id, reason in self.reasons.items():
-            by_reason.setdefault(reason, []).append(metric_id)
-        parts += [Text(f"{', '.join(ids)}: {reason}") for reason, ids in by_reason.items()]
-        if self.problems:
-            parts.append(Text(f"{len(self.problems)} problems in the file{', the first:' if len(self.problems) > _MOST_PROBLEMS else ':'}"))
-            parts += [Text(f"  {p.where} {p.query_id}: {p.code}, {p.detail}") for p in self.problems[:_MOST_PROBLEMS]]
-        return Group(*parts)
+        columns = ("category", "n", "EQS", "n answ.", "mean IoU")
+        return Sheet("By category, per cent", columns, rows, is_long=True, notes=() if rows else ("no query to score names a category",))
+
+    def _contrast_sheet(self) -> Sheet:
+        rows = tuple(
+            (" – ".join(c["forms"]), str(c["n_annotations"]), *(percent(v) for v in (*c["iou"], c["iou"][0] - c["iou"][1], *c["eqs"])))
+            for c in self.contrasts
+        )
+        columns = ("forms", "annotations", "IoU 1st", "IoU 2nd", "difference", "EQS 1st", "EQS 2nd")
+        return Sheet("Query forms on the annotations they share, per cent", columns, rows)
 
 
-def _number(value: float | None) -> str:
-    return "null" if value is None else f"{value:.4f}"
+def headline_sheet(title: str, rows: Mapping[str, Mapping[str, float | None]]) -> Sheet:
+    """Lay out the table of a paper: submissions, and references in brackets."""
+    listed = [(name, *(percent(values[metric_id]) for metric_id in HEADLINE)) for name, values in rows.items()]
+    columns, kept = keep_defined(("", *HEADLINE.values()), listed)
+    notes = (
+        "L1 to L5: EQS by level; ans.: EQS of answerable queries; rej.: rejection accuracy; rows in brackets: relation-blind references,"
+        " which look at the category alone",
+    )
+    return Sheet(f"{title}, per cent", columns, kept, notes=notes)
 
 
-def score_release(
-    release: Release, predictions: Predictions, protocol: str | None = None, split: str | None = None, kind: str | None = None
-) -> ScoreReport:
-    """Score a submission on a release.
+def errors_sheet(errors: Mapping[str, Mapping[str, int]]) -> Sheet:
+    """Lay out kinds of mistakes as shares of the failed queries."""
+    rows: list[tuple[str, ...]] = []
+    for name, found in errors.items():
+        failed = sum(found.values())
+        rows.append((name, str(failed), *(percent(found[kind] / failed if failed else None) for kind in FAILURES)))
+    columns = ("", "failed", *(kind.replace("_", " ") for kind in FAILURES))
+    return Sheet("Failed queries by kind of mistake, per cent of the failed", columns, tuple(rows))
+
+
+def problem_sheet(title: str, problems: Sequence[Problem], most: int | None) -> Sheet:
+    """List what is wrong in a file."""
+    shown = problems if most is None else problems[:most]
+    notes = [f"{p.where}, {p.query_id}: {p.code}, {p.detail}" for p in shown]
+    notes += [f"… and {len(problems) - len(shown)} more (see the JSON report)"] if len(shown) < len(problems) else []
+    return Sheet(f"{title} ({len(problems)})", notes=tuple(notes))
+
+
+def definitions() -> Sheet:
+    """List what every metric and every kind of mistake means."""
+    rows = tuple((m.metric_id, m.matcher or "", m.description) for m in METRICS)
+    notes = tuple(f"{kind.replace('_', ' ')}: {meaning}" for kind, meaning in FAILURES.items())
+    return Sheet("What the metrics and kinds of mistakes mean", ("metric", "matcher", "meaning"), rows, n_left=3, notes=notes, is_long=True)
+
+
+def print_metric(metric_id: str, value: float | None) -> str:
+    """Print a metric's value: a share in per cent, a correlation as it is."""
+    return number(value, 3) if metric_id in CORRELATIONS else percent(value)
+
+
+def prepare_ground(release: Release, protocol: str | None = None, split: str | None = None, kind: str | None = None) -> Ground:
+    """Select queries and score the references on them, once for all submissions.
 
     Args:
         release: The release. Its masks are read once and kept, so that further submissions are scored faster.
-        predictions: From `read_predictions`.
         protocol: Name of a split protocol; needs `split`. None selects all scenes.
         split: `train`, `val`, `test`, …; needs `protocol`.
         kind: `answerable`, `category_absent`, …; None selects all.
@@ -168,56 +274,87 @@ def score_release(
         len({query.scene_id for query in queries}),
         dict(sorted(Counter(query.form for query in chosen if query.form not in MASK_FORMS).items())),
     )
-    modalities = predictions.submission.modalities
-    records = {query.query_id: predictions.records.get((query.query_id, 0)) for query in queries}
-    outcomes = {query.query_id: outcome_of(release, query, records[query.query_id], modalities) for query in queries}
-    found = {query_id: record for query_id, record in records.items() if record is not None}
-    scores = _scores(release, queries, outcomes, found, modalities)
-    put_paraphrases(scores, queries, outcomes, _further_outcomes(release, queries, predictions))
-    references = {
-        name: _ordered(_scores(release, queries, blind, {}, ("masks",)).values)
-        for name, blind in reference_outcomes(release, queries).items()
-    }
-    unparsed = Counter(record.unparsed.partition(":")[0] for record in found.values() if record.unparsed is not None)
-    return ScoreReport(
-        release.name,
-        predictions.submission.to_json()["submission"],
+    members = members_of_all(release, queries)
+    blind = reference_outcomes(release, queries, members)
+    references: dict[str, dict[str, float | None]] = {}
+    for name, outcomes in blind.items():
+        scores = compute_scores(queries, outcomes, ("masks",))
+        references[name] = _ordered(scores.values)
+    return Ground(
+        release,
         selection,
-        _ordered(scores.values),
-        {metric.metric_id: scores.n[metric.metric_id] for metric in METRICS},
-        {metric.metric_id: scores.reasons[metric.metric_id] for metric in METRICS if metric.metric_id in scores.reasons},
-        predictions.problems,
-        dict(sorted(unparsed.items())),
+        queries,
+        members,
+        {query_id: frozenset(row.instance_id for row in rows) for query_id, rows in members.items()},
         references,
+        {name: _count_errors(outcomes) for name, outcomes in blind.items()},
     )
 
 
-def _scores(
-    release: Release,
-    queries: Sequence[Query],
-    outcomes: Mapping[str, Outcome],
-    records: Mapping[str, Prediction],
-    modalities: Sequence[str],
-) -> Scores:
+def score_release(
+    release: Release, predictions: Predictions, protocol: str | None = None, split: str | None = None, kind: str | None = None
+) -> ScoreReport:
+    """Score one submission on a release; see `prepare_ground` and `score_on`."""
+    return score_on(prepare_ground(release, protocol, split, kind), predictions)
+
+
+def score_on(ground: Ground, predictions: Predictions) -> ScoreReport:
+    """Score a submission, from `read_predictions` on the same release.
+
+    Raises:
+        ReleaseError: a part of the release cannot be read.
+    """
+    release, queries = ground.release, ground.queries
+    modalities = predictions.submission.modalities
+    records = {query.query_id: predictions.records.get((query.query_id, 0)) for query in queries}
+    outcomes = {q.query_id: outcome_of(release, q, records[q.query_id], modalities, ground.category_ids[q.query_id]) for q in queries}
+    found = {query_id: record for query_id, record in records.items() if record is not None}
     scores = compute_scores(queries, outcomes, modalities)
-    put_boxes(scores, release, queries, records, modalities)
-    return scores
+    put_boxes(scores, release, queries, found, modalities)
+    put_same_answers(scores, release, queries, found, modalities)
+    put_paraphrases(scores, queries, outcomes, _further_outcomes(ground, predictions), predictions.records.keys())
+    unparsed = Counter(record.unparsed.partition(":")[0] for record in found.values() if record.unparsed is not None)
+    return ScoreReport(
+        release=release.name,
+        submission=predictions.submission.to_json()["submission"],
+        selection=ground.selection,
+        metrics=_ordered(scores.values),
+        n={metric.metric_id: scores.n[metric.metric_id] for metric in METRICS},
+        reasons={metric.metric_id: scores.reasons[metric.metric_id] for metric in METRICS if metric.metric_id in scores.reasons},
+        counts=scores.counts,
+        errors=_count_errors(outcomes),
+        failures={query_id: outcome.failure for query_id, outcome in outcomes.items() if outcome.failure is not None},
+        categories=by_category(queries, outcomes),
+        hardness=by_hardness(release, queries, outcomes, ground.members),
+        contrasts=form_contrasts(queries, outcomes),
+        problems=predictions.problems,
+        unparsed=dict(sorted(unparsed.items())),
+        references=ground.references,
+        reference_errors=ground.reference_errors,
+        eqs={query_id: outcome.eqs for query_id, outcome in outcomes.items() if outcome.eqs is not None},
+    )
+
+
+def _count_errors(outcomes: Mapping[str, Outcome]) -> dict[str, int]:
+    found = Counter(outcome.failure for outcome in outcomes.values() if outcome.failure is not None)
+    return {kind: found[kind] for kind in FAILURES}
 
 
 def _ordered(values: Mapping[str, float | None]) -> dict[str, float | None]:
     return {metric.metric_id: values[metric.metric_id] for metric in METRICS if metric.metric_id in values}
 
 
-def _further_outcomes(release: Release, queries: Sequence[Query], predictions: Predictions) -> dict[tuple[str, int], Outcome]:
+def _further_outcomes(ground: Ground, predictions: Predictions) -> dict[tuple[str, int], Outcome]:
     """Return the outcome of every further sentence, missing ones included; nothing when the submission has none at all."""
-    ids = {query.query_id for query in queries}
-    if not any(sentence > 0 and query_id in ids for query_id, sentence in predictions.records):
+    if not any(sentence > 0 and query_id in ground.members for query_id, sentence in predictions.records):
         return {}
     modalities = predictions.submission.modalities
     return {
-        (query.query_id, k): outcome_of(release, query, predictions.records.get((query.query_id, k)), modalities)
-        for query in queries
-        for k in range(1, len(query.sentences))
+        (q.query_id, k): outcome_of(
+            ground.release, q, predictions.records.get((q.query_id, k)), modalities, ground.category_ids[q.query_id]
+        )
+        for q in ground.queries
+        for k in range(1, len(q.sentences))
     }
 
 

@@ -13,9 +13,11 @@ from tests.toy_release import QUERIES, RECTANGLES, toy_instance_rle, toy_mask, t
 from trigpoint.errors import InputError, ReleaseError
 from trigpoint.release.reader import Release
 from trigpoint.scoring.baselines import predict_silence, predict_truth
+from trigpoint.scoring.failures import FAILURES
+from trigpoint.scoring.members import members_of, members_of_all
 from trigpoint.scoring.metrics import METRICS
 from trigpoint.scoring.predictions import read_predictions
-from trigpoint.scoring.references import members_of, reference_outcomes
+from trigpoint.scoring.references import reference_outcomes
 from trigpoint.scoring.report import ScoreReport, score_release
 
 
@@ -45,10 +47,12 @@ def test_truth_scores_exactly_one(release: Release, tmp_path: Path) -> None:
 
     report = score_release(release, read_predictions(tmp_path / "truth.jsonl", release))
 
-    assert n == len(QUERIES)
-    for metric_id in ("eqs", "eqs_hungarian", "ma_iou", "ma_p", "ma_r", "mi_iou", "rejection_accuracy", "counterfactual_consistency"):
-        assert report.metrics[metric_id] == 1.0, metric_id
-    assert report.metrics["unparsed_rate"] == 0.0
+    assert n == len(QUERIES) + 2, "every sentence has its record"
+    undefined = {metric_id for metric_id, value in report.metrics.items() if value is None}
+    assert undefined == {"annotation_macro_iou", "presence_mcc"}, "the toy release has neither annotations nor vocabulary queries"
+    for metric in METRICS:
+        assert report.metrics[metric.metric_id] in (metric.best, None), metric.metric_id
+    assert report.failures == {}
     assert report.problems == []
 
 
@@ -57,10 +61,26 @@ def test_silence_scores_exactly_the_unanswerable_share(release: Release, tmp_pat
 
     report = score_release(release, read_predictions(tmp_path / "silence.jsonl", release))
 
-    assert report.metrics["eqs"] == 2 / 8
-    assert report.metrics["ma_iou"] == report.metrics["ma_p"] == report.metrics["mi_iou"] == 0.0
-    assert report.metrics["rejection_accuracy"] == 1.0
-    assert report.metrics == score(release, tmp_path).metrics, "missing records are empty predictions"
+    assert report.metrics["eqs"] == report.references["silent"]["eqs"] == 2 / 8
+    zero = {"ma_iou", "ma_p", "ma_r", "mi_iou", "category_macro_iou", "eqs_answerable", "counterfactual_consistency", "unparsed_rate"}
+    zero |= {metric.metric_id for metric in METRICS if metric.metric_id.startswith(("hbb", "obb"))}
+    assert {metric_id: report.metrics[metric_id] for metric_id in zero} == dict.fromkeys(zero, 0.0)
+    assert report.metrics["rejection_accuracy"] == report.metrics["eqs_unanswerable"] == 1.0
+    assert report.metrics["counterfactual_same_answer"] == 1.0
+    assert report.errors == {**dict.fromkeys(FAILURES, 0), "empty": 6}
+
+
+def test_an_empty_file_scores_as_silence_does(release: Release, tmp_path: Path) -> None:
+    predict_silence(release, tmp_path / "silence.jsonl")
+    silence = score_release(release, read_predictions(tmp_path / "silence.jsonl", release))
+
+    empty = score(release, tmp_path, modalities=("masks", "boxes", "obbs"))
+
+    of_sentences = {"eqs_paraphrases", "paraphrase_consistency", "paraphrase_all_right"}
+    assert {k: v for k, v in empty.metrics.items() if k not in of_sentences} == {
+        k: v for k, v in silence.metrics.items() if k not in of_sentences
+    }
+    assert {empty.metrics[metric_id] for metric_id in of_sentences} == {None}
 
 
 def test_trivial_submissions_are_the_same_bytes_every_time(release: Release, tmp_path: Path) -> None:
@@ -169,7 +189,7 @@ def test_what_is_undefined_is_null_with_a_reason_and_never_zero(release: Release
 
     assert (report.metrics["eqs_l5"], report.n["eqs_l5"]) == (None, 0)
     assert "level 5" in report.reasons["eqs_l5"]
-    assert "declares no boxes" in report.reasons["hbb_p50"]
+    assert "declares no boxes" in report.reasons["hbb_p50_maxcard"]
     for metric_id, value in report.metrics.items():
         assert value is not None or report.reasons[metric_id], metric_id
 
@@ -230,15 +250,16 @@ def test_boxes_are_pooled_over_answerable_queries(release: Release, tmp_path: Pa
 
     report = score(release, tmp_path, *records, modalities=("boxes",))
 
-    assert report.metrics["hbb_p50"] == 3 / 4
-    assert report.metrics["hbb_r50"] == 3 / 9
-    assert report.metrics["hbb_f1_50"] == 6 / 13
-    assert report.metrics["hbb_f1_50_95"] == pytest.approx((6 / 13 + 9 * 4 / 13) / 10)
+    assert report.metrics["hbb_p50_maxcard"] == 3 / 4
+    assert report.metrics["hbb_r50_maxcard"] == 3 / 9
+    assert report.metrics["hbb_f1_50_maxcard"] == report.metrics["hbb_f1_50_hungarian"] == report.metrics["hbb_f1_50_greedy"] == 6 / 13
+    assert report.counts["hbb_50_maxcard"] == {"tp": 3, "fp": 1, "fn": 6}
+    assert report.metrics["hbb_f1_50_95_maxcard"] == pytest.approx((6 / 13 + 9 * 4 / 13) / 10)
     assert report.metrics["rejection_accuracy"] == 0.5, "a box on a negative query is something predicted"
     assert report.metrics["eqs"] is None
-    assert report.metrics["obb_p50"] is None
+    assert report.metrics["obb_p50_maxcard"] is None
     assert "neither masks nor mask" in report.reasons["eqs"]
-    assert report.n["hbb_p50"] == 6
+    assert report.n["hbb_p50_maxcard"] == 6
 
 
 def test_oriented_boxes_are_scored_as_polygons(release: Release, tmp_path: Path) -> None:
@@ -246,13 +267,13 @@ def test_oriented_boxes_are_scored_as_polygons(release: Release, tmp_path: Path)
 
     report = score(release, tmp_path, {"query_id": "q-8", "obbs": turned}, modalities=("obbs",))
 
-    assert (report.metrics["obb_p50"], report.metrics["obb_r50"]) == (1.0, 1 / 9)
+    assert (report.metrics["obb_p50_maxcard"], report.metrics["obb_r50_maxcard"]) == (1.0, 1 / 9)
 
 
 def test_no_predicted_box_at_all_is_zero_not_null(release: Release, tmp_path: Path) -> None:
     report = score(release, tmp_path, modalities=("boxes", "obbs"))
 
-    assert [report.metrics[f"{kind}_{m}"] for kind in ("hbb", "obb") for m in ("p50", "r50", "f1_50", "f1_50_95")] == [0.0] * 8
+    assert {value for metric_id, value in report.metrics.items() if metric_id.startswith(("hbb", "obb"))} == {0.0}
 
 
 def test_paraphrases_are_scored_apart_and_only_when_given(release: Release, tmp_path: Path) -> None:
@@ -263,8 +284,10 @@ def test_paraphrases_are_scored_apart_and_only_when_given(release: Release, tmp_
     fully = score(release, tmp_path, *TRUTH, {**right, "sentence": 1}, {**right, "sentence": 2})
 
     assert without.metrics["eqs_paraphrases"] is None
-    assert (partly.metrics["eqs_paraphrases"], partly.metrics["paraphrase_consistency"]) == (0.5, 0.0)
-    assert (fully.metrics["eqs_paraphrases"], fully.metrics["paraphrase_consistency"]) == (1.0, 1.0)
+    assert (partly.metrics["eqs_paraphrases"], partly.metrics["paraphrase_consistency"]) == (0.5, None)
+    assert "every one of its several sentences" in partly.reasons["paraphrase_consistency"]
+    assert {fully.metrics[name] for name in ("eqs_paraphrases", "paraphrase_consistency", "paraphrase_all_right")} == {1.0}
+    assert fully.n["paraphrase_consistency"] == 1
     assert without.metrics["eqs"] == partly.metrics["eqs"] == 1.0
 
 
@@ -294,8 +317,10 @@ def test_references_score_as_their_masks_would(release: Release, tmp_path: Path)
 
 
 def test_random_reference_is_drawn_by_the_query_id_alone(release: Release) -> None:
-    forwards = reference_outcomes(release, release.queries)["random_one"]
-    backwards = reference_outcomes(release, release.queries[::-1])["random_one"]
+    members = members_of_all(release, release.queries)
+
+    forwards = reference_outcomes(release, release.queries, members)["random_one"]
+    backwards = reference_outcomes(release, release.queries[::-1], members)["random_one"]
 
     assert forwards == backwards
 
