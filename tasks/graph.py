@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import shapely
+from numpy.typing import NDArray
 
 from tasks.boxes import read_masks
 from tasks.scenes import open_scene, scene_items
@@ -43,6 +44,15 @@ def nodes_from_rows(rows: list[dict[str, Any]]) -> Nodes:
     )
 
 
+def masks_of_rows(rows: list[dict[str, Any]], labels: NDArray[np.uint16], planes: NDArray[Any]) -> SceneMasks:
+    """Say which pixels belong to which node; rows of `INSTANCE_SCHEMA` in node order."""
+    return SceneMasks(
+        labels=labels,
+        label_of_node=np.array([row["label"] or 0 for row in rows], dtype=np.int64),
+        planes={k: plane_mask(planes, row["plane"]) for k, row in enumerate(rows) if row["plane"] is not None},
+    )
+
+
 def make(workspace: Workspace, item: Item) -> Made:
     """Build the scene graph and check its algebra."""
     scene, frame, valid = open_scene(workspace, item.payload)
@@ -62,11 +72,7 @@ def make(workspace: Workspace, item: Item) -> Made:
         return Made({"relation": EDGE_SCHEMA.empty_table(), "distance": DISTANCE_SCHEMA.empty_table()}, drops=[drop], n_in=len(rows))
     labels, planes = read_masks(workspace, ItemResult.model_validate(item.payload["annotate"]))
     outlines = shapely.from_wkb(item_table(workspace, boxes, "outline").column("outline").to_numpy(zero_copy_only=False))
-    masks = SceneMasks(
-        labels=labels,
-        label_of_node=np.array([row["label"] or 0 for row in rows], dtype=np.int64),
-        planes={k: plane_mask(planes, row["plane"]) for k, row in enumerate(rows) if row["plane"] is not None},
-    )
+    masks = masks_of_rows(rows, labels, planes)
     graph = build_graph(
         scene.scene_id,
         nodes_from_rows(rows),

@@ -1,30 +1,33 @@
-"""query: candidate programs per scene, then one global selection with its sentences."""
+"""query: candidate programs per scene, certified on jittered outlines; then one global selection with its sentences."""
 
 import json
-from functools import cache
+from collections.abc import Iterable, Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import shapely
 
-from tasks.graph import load_graph
+from tasks.boxes import read_masks
+from tasks.graph import load_graph, masks_of_rows
 from tasks.scenes import open_scene, results_by_item, scene_items
 from tasks.steps import Done, Item, Made
-from tasks.tables import all_rows, item_table, table_digest
+from tasks.tables import item_table, table_digest
 from tasks.workspace import Workspace
-from trigpoint.geometry.frames import SceneFrame, azimuth_deg, transformer
-from trigpoint.language.sentences import sentence
-from trigpoint.programs.generate import Candidate, Limits, SectorShare, generate_candidates
+from trigpoint.errors import InputError
+from trigpoint.geometry.frames import SceneFrame, transformer
+from trigpoint.language.parser import SentenceParser, accept_paraphrase
+from trigpoint.language.sentences import sentences
+from trigpoint.programs.certificate import MeasuredScene, certify
+from trigpoint.programs.generate import Candidate, Limits, generate_candidates
 from trigpoint.programs.language import parse, to_json
 from trigpoint.programs.resolver import Resolver
+from trigpoint.programs.sectors import sector_shares
 from trigpoint.programs.select import Quota, select_queries
 from trigpoint.records.stage import Drop, ItemResult
-from trigpoint.records.tables import CANDIDATE_SCHEMA, PROGRAM_SCHEMA, SENTENCE_SCHEMA
-from trigpoint.rules import DIRECTIONS
-
-SECTOR_GRID = 64
-"""Points per side that measure how much of the valid area lies in a sector."""
+from trigpoint.records.tables import CANDIDATE_SCHEMA, CERTIFICATE_SCHEMA, PROGRAM_SCHEMA, SENTENCE_SCHEMA
+from trigpoint.scene_graph.build import outlines_to_ground
 
 
 def plan_candidates(workspace: Workspace, done: Done) -> list[Item]:
@@ -32,7 +35,7 @@ def plan_candidates(workspace: Workspace, done: Done) -> list[Item]:
     sources = results_by_item(done, "collect")
     poi_digest = {name: table_digest(item_table(workspace, result, "poi")) for name, result in sources.items()}
     items: list[Item] = []
-    for item in scene_items(workspace, done, ("boxes", "graph")):
+    for item in scene_items(workspace, done, ("annotate", "boxes", "graph")):
         source = item.payload["scene"]["source"]
         payload = {**item.payload, "collect": sources[source].to_json()}
         items.append(item.model_copy(update={"inputs": (*item.inputs, poi_digest[source]), "payload": payload}))
@@ -40,26 +43,29 @@ def plan_candidates(workspace: Workspace, done: Done) -> list[Item]:
 
 
 def make_candidates(workspace: Workspace, item: Item) -> Made:
-    """Enumerate, execute and prune the programs of one scene."""
+    """Enumerate, execute, prune and certify the programs of one scene."""
     scene, frame, valid = open_scene(workspace, item.payload)
     config = workspace.config
     boxes = ItemResult.model_validate(item.payload["boxes"])
     rows = item_table(workspace, boxes, "instance").to_pylist()
     graph = load_graph(workspace, item.payload["scene"], rows, ItemResult.model_validate(item.payload["graph"]))
     if graph is None:
-        return Made({"candidate": CANDIDATE_SCHEMA.empty_table()})
+        return Made({"candidate": CANDIDATE_SCHEMA.empty_table(), "certificate": CERTIFICATE_SCHEMA.empty_table()})
     resolver = Resolver(graph, workspace.taxonomy, config.rules, config.unknown_is_other)
-    outlines = shapely.from_wkb(item_table(workspace, boxes, "outline").column("outline").to_numpy(zero_copy_only=False))
-    pois = _poi_categories(workspace, item, frame, (scene.width, scene.height))
+    in_pixels = shapely.from_wkb(item_table(workspace, boxes, "outline").column("outline").to_numpy(zero_copy_only=False))
+    outlines = outlines_to_ground(in_pixels, frame)
     generated = generate_candidates(
         resolver,
-        _sector_shares(graph.nodes.countable, graph.nodes.centroid_m, outlines, valid, frame, config.rules.direction_half_angle_deg),
-        pois,
+        sector_shares(graph.nodes.countable, graph.nodes.centroid_m, outlines, valid, frame),
+        _poi_categories(workspace, item, frame, (scene.width, scene.height)),
         config.seed,
         Limits(category_absent=config.query.category_absent_per_scene),
     )
-    table = pa.Table.from_pylist([_candidate_row(candidate) for candidate in generated.candidates], schema=CANDIDATE_SCHEMA)
-    tried = len(generated.candidates) + sum(generated.rejected.values())
+    labels, planes = read_masks(workspace, ItemResult.model_validate(item.payload["annotate"]))
+    measured = MeasuredScene(scene.scene_id, graph.nodes, masks_of_rows(rows, labels, planes), valid, frame, scene.shorter_side_m)
+    certified = certify(generated.candidates, resolver, measured, config.seed, config.query.certificate_jitters)
+    n_unstable = len(generated.candidates) - len(certified.candidates)
+    reasons = {**generated.rejected, "answer_changes_with_the_outlines": n_unstable}
     drops = [
         Drop(
             stage="query",
@@ -70,9 +76,13 @@ def make_candidates(workspace: Workspace, item: Item) -> Made:
             remedy="none needed",
             n=n,
         )
-        for reason, n in generated.rejected.items()
+        for reason, n in reasons.items()
+        if n
     ]
-    return Made({"candidate": table}, drops=drops, n_in=tried, n_out=table.num_rows)
+    candidates = pa.Table.from_pylist([_candidate_row(candidate) for candidate in certified.candidates], schema=CANDIDATE_SCHEMA)
+    levels = [{"level": level, **tried._asdict()} for level, tried in certified.levels.items()]
+    tables = {"candidate": candidates, "certificate": pa.Table.from_pylist(levels, schema=CERTIFICATE_SCHEMA)}
+    return Made(tables, drops=drops, n_in=candidates.num_rows + sum(reasons.values()), n_out=candidates.num_rows)
 
 
 def _poi_categories(workspace: Workspace, item: Item, frame: SceneFrame, size: tuple[int, int]) -> frozenset[str]:
@@ -84,35 +94,6 @@ def _poi_categories(workspace: Workspace, item: Item, frame: SceneFrame, size: t
     inside = np.all((pixels := frame.image_from_crs(np.column_stack([x, y]))) >= 0, axis=1) & np.all(pixels <= size, axis=1)
     categories = table.column("categories").to_pylist()
     return frozenset(name for k in np.flatnonzero(inside) for name in categories[k])
-
-
-def _sector_shares(
-    countable: np.ndarray, centroid_m: np.ndarray, outlines: np.ndarray, valid: np.ndarray, frame: SceneFrame, half_angle_deg: float
-) -> SectorShare:
-    """Measure how much of the valid area lies in a direction's sector of an anchor, on a grid of points."""
-    height, width = valid.shape
-    cols = (np.arange(SECTOR_GRID) + 0.5) * width / SECTOR_GRID
-    rows = (np.arange(SECTOR_GRID) + 0.5) * height / SECTOR_GRID
-    grid = np.array([(x, y) for y in rows for x in cols])
-    grid = grid[valid[grid[:, 1].astype(int), grid[:, 0].astype(int)]]
-    ground = frame.ground_from_image(grid)
-    ground_outlines = shapely.transform(outlines, frame.ground_from_image)
-    convergence = frame.convergence_at(centroid_m)
-
-    @cache
-    def azimuths(anchor: int) -> np.ndarray:
-        if countable[anchor]:
-            rays = ground - centroid_m[anchor]
-        else:
-            lines = shapely.get_coordinates(shapely.shortest_line(ground_outlines[anchor], shapely.points(ground))).reshape(-1, 2, 2)
-            rays = lines[:, 1] - lines[:, 0]
-        return (azimuth_deg(rays) + convergence[anchor]) % 360.0
-
-    def share(anchor: int, direction: str) -> float:
-        off = np.abs((azimuths(anchor) - 90.0 * DIRECTIONS.index(direction) + 180.0) % 360.0 - 180.0)
-        return float(np.count_nonzero(off <= half_angle_deg) / max(1, len(ground)))
-
-    return share
 
 
 def _candidate_row(candidate: Candidate) -> dict[str, Any]:
@@ -133,30 +114,41 @@ def plan_selection(workspace: Workspace, done: Done) -> list[Item]:
     ]
 
 
+def _candidates(workspace: Workspace, results: Iterable[ItemResult]) -> Iterator[list[Candidate]]:
+    """The candidates of every scene, a scene at a time, in the order of scene ids."""
+    for result in results:
+        yield [
+            Candidate(
+                query_id=row["query_id"],
+                scene_id=row["scene_id"],
+                level=row["level"],
+                node=parse(row["canonical"]),
+                kind=row["kind"],
+                answer_ids=tuple(row["answer_ids"]),
+                category=tuple(row["category"]),
+                relations=tuple(row["relations"]),
+                anchor_ids=tuple(row["anchor_ids"]),
+                n_category=row["n_category"],
+                difficulty=row["difficulty"],
+                flips=tuple(row["flips"]),
+            )
+            for row in item_table(workspace, result, "candidate").to_pylist()
+        ]
+
+
 def make_selection(workspace: Workspace, item: Item) -> Made:
     """Select the queries of the release and say them."""
-    results = [ItemResult.model_validate(value) for value in item.payload["candidates"]]
-    table = all_rows(workspace, results, "candidate")
-    rows = table.to_pylist() if table is not None else []
-    config = workspace.config
-    candidates = [
-        Candidate(
-            query_id=row["query_id"],
-            scene_id=row["scene_id"],
-            level=row["level"],
-            node=parse(row["canonical"]),
-            kind=row["kind"],
-            answer_ids=tuple(row["answer_ids"]),
-            category=tuple(row["category"]),
-            relations=tuple(row["relations"]),
-            anchor_ids=tuple(row["anchor_ids"]),
-            n_category=row["n_category"],
-            difficulty=row["difficulty"],
-        )
-        for row in rows
-    ]
-    quota = Quota(dict(config.query.per_scene), config.rules.unanswerable_share, config.query.max_per_answer)
-    selection = select_queries(candidates, quota)
+    results = sorted((ItemResult.model_validate(value) for value in item.payload["candidates"]), key=lambda result: result.item_id)
+    settings = workspace.config.query
+    quota = Quota(
+        dict(settings.per_scene),
+        workspace.config.rules.unanswerable_share,
+        settings.paired_share,
+        settings.max_per_answer,
+        settings.max_per_category,
+        settings.max_per_scene,
+    )
+    selection = select_queries(_candidates(workspace, results), quota)
     programs = [
         {
             "query_id": c.query_id,
@@ -167,19 +159,51 @@ def make_selection(workspace: Workspace, item: Item) -> Made:
             "answer_ids": list(c.answer_ids),
             "answerable": c.kind == "answerable",
             "kind": c.kind,
-            "counterfactual_of": None,
+            "counterfactual_of": selection.counterfactual_of.get(c.query_id),
             "difficulty": c.difficulty,
             "category": list(c.category),
         }
         for c in selection.chosen
     ]
-    sentences = [
-        {"query_id": c.query_id, "scene_id": c.scene_id, "position": 0, "text": sentence(c.node, workspace.taxonomy)}
+    said = {c.query_id: list(sentences(c.node, workspace.taxonomy)) for c in selection.chosen}
+    drops = _add_paraphrases(workspace, {c.query_id: c for c in selection.chosen}, said)
+    rows = [
+        {"query_id": c.query_id, "scene_id": c.scene_id, "position": position, "text": text}
         for c in selection.chosen
+        for position, text in enumerate(said[c.query_id])
     ]
     tables = {
         "program": pa.Table.from_pylist(programs, schema=PROGRAM_SCHEMA),
-        "sentence": pa.Table.from_pylist(sentences, schema=SENTENCE_SCHEMA),
+        "sentence": pa.Table.from_pylist(rows, schema=SENTENCE_SCHEMA),
         "note": pa.table({"text": pa.array(selection.shortfalls, pa.string())}),
     }
-    return Made(tables, n_in=len(candidates), n_out=len(programs))
+    return Made(tables, drops=drops, n_in=sum(result.n_out for result in results), n_out=len(programs))
+
+
+def _add_paraphrases(workspace: Workspace, chosen: dict[str, Candidate], said: dict[str, list[str]]) -> list[Drop]:
+    """Add the sentences of the paraphrase files that mean exactly their query; the others are dropped with the reason."""
+    parser = SentenceParser(workspace.taxonomy)
+    drops: list[Drop] = []
+    for path in workspace.config.query.paraphrases:
+        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1):
+            if line.strip():
+                query_id, text = _paraphrase(path, number, line)
+                if query_id not in chosen:
+                    reason, detail = "paraphrase_of_no_query", f"{path.name}:{number}: no query {query_id!r} is in this release"
+                elif text in said[query_id]:
+                    reason, detail = "paraphrase_known", f"{path.name}:{number}: {text!r} is said already"
+                else:
+                    reason, detail = "paraphrase_means_something_else", accept_paraphrase(text, chosen[query_id].node, parser)
+                if detail is None:
+                    said[query_id].append(text)
+                else:
+                    drops.append(Drop(stage="query", scope_id="all", item_id=query_id, reason_code=reason, detail=detail))
+    return drops
+
+
+def _paraphrase(path: Path, number: int, line: str) -> tuple[str, str]:
+    try:
+        row: Any = json.loads(line)
+        return str(row["query_id"]), " ".join(str(row["sentence"]).split())
+    except (ValueError, TypeError, KeyError) as error:
+        raise InputError(f"{path}:{number}: {line[:80]!r} is no object with query_id and sentence ({error})") from error
