@@ -1,4 +1,4 @@
-"""S01: overlapping windows of two sources are grouped and share no pixel across splits. S02: copies are found, blank tiles are no copies."""
+"""S01: overlapping windows are grouped and share no pixel across splits. S02: copies are found, blank tiles are no copies."""
 
 import io
 
