@@ -54,7 +54,10 @@ def polygon_from_mask(mask: NDArray[np.bool_]) -> BaseGeometry:
     """
     if mask.ndim != 2 or not mask.any():
         raise InputError(f"mask of shape {mask.shape} with {int(mask.sum())} true pixels; expected (height, width) with at least one")
-    return polygons_from_labels(mask.astype(np.uint8))[1]
+    rows, cols = np.flatnonzero(mask.any(axis=1)), np.flatnonzero(mask.any(axis=0))
+    crop = mask[rows[0] : rows[-1] + 1, cols[0] : cols[-1] + 1]
+    traced = polygons_from_labels(crop.astype(np.uint8))[1]
+    return shapely.transform(traced, lambda points: points + (cols[0], rows[0]))
 
 
 def _sorted_parts(parts: list[Any]) -> list[Any]:
