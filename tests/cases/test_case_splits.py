@@ -85,7 +85,7 @@ def tiles() -> dict[str, SplitScene]:
         "half2": half_bright(4),
         "a_jpg": through_jpeg(one),
         "a_rot90": one.transpose(Image.Transpose.ROTATE_90),
-        "a_bright": one.point(lambda value: min(255, value + 12)),
+        "a_bright": Image.fromarray(np.minimum(np.asarray(one).astype(int) + 12, 255).astype("uint8")),
     }
     grids = {name: grey_grid(np.asarray(image), np.ones((256, 256), bool)) for name, image in images.items()}
     # far apart, so that nothing but the picture can join them

@@ -58,7 +58,25 @@ def card_facts(release: Release, notes: list[str]) -> dict[str, Any]:
         "difficulties": sorted(Counter(query.difficulty for query in queries).items()),
         "answer_size": {"mean": float(np.mean(answers)), "max": max(answers)} if answers else None,
         "gsd": sorted({round(row["gsd_m"], 4) for row in scenes}),
-        "splits": {name: document["proof"] for name, document in sorted(release.splits.items())},
+        "splits": dict(sorted(release.splits.items())),
+        **_split_facts(release),
         "proposals": sorted(Counter(row["proposal"] for row in instances).items()),
         "notes": notes,
     }
+
+
+def _split_facts(release: Release) -> dict[str, Any]:
+    """Groups and screening; every protocol's file has the same."""
+    if not release.splits:
+        return {"split_groups": None, "screening": None}
+    document = next(iter(release.splits.values()))
+    threshold = document["grouping"]["near_duplicate"]["low_information_sd"]
+    reasons = Counter(str(reason["why"]).replace("_", " ") for group in document["groups"] for reason in group["reasons"])
+    groups = {
+        "n": len(document["groups"]),
+        "largest": max(len(group["scenes"]) for group in document["groups"]),
+        "reasons": sorted(reasons.items()),
+        "low_information": sum(sd < threshold for sd in release.scenes.column("grey_sd").to_pylist()),
+        "low_information_sd": threshold,
+    }
+    return {"split_groups": groups, "screening": document["screening"]}

@@ -12,9 +12,6 @@ from trigpoint.records.scene import Window
 from trigpoint.splits.groups import SceneSet, SplitScene, group_scenes
 from trigpoint.splits.protocols import Material, SplitQuery
 
-DEGREE_M = 111_319.5
-"""A degree of longitude at the equator, metres."""
-
 
 def random_grid(seed: int) -> NDArray[np.float64]:
     """A grid that looks like no other."""
