@@ -520,24 +520,17 @@ def _list_edges(edges: Any, members: dict[str, Any], limit: int, as_json: bool) 
         print_json({"n_edges": edges.num_rows, "edges": shown})
         return
 
-    def number(value: float | None) -> str:
-        return "" if value is None else f"{value:.4g}"
+    def kind(instance_id: str) -> str:
+        return (members[instance_id].category or ("unknown",))[0]
+
+    def measured(edge: dict[str, Any]) -> str:
+        return "" if edge["value"] is None else f"{edge['value']:.4g} {edge['unit']} (± {edge['margin']:.3g})"
 
     rows = (
-        (
-            edge["subject_id"],
-            ", ".join(members[edge["subject_id"]].category),
-            edge["relation"],
-            edge["anchor_id"],
-            ", ".join(members[edge["anchor_id"]].category),
-            edge["verdict"],
-            number(edge["value"]),
-            number(edge["margin"]),
-            edge["unit"],
-        )
-        for edge in shown
+        (s, kind(s), edge["relation"], a, kind(a), edge["verdict"], measured(edge))
+        for edge, s, a in ((edge, edge["subject_id"], edge["anchor_id"]) for edge in shown)
     )
-    out.print(make_table(("subject", "is a", "relation", "anchor", "is a", "verdict", "value", "margin", "unit"), rows))
+    out.print(make_table(("subject", "is a", "relation", "anchor", "is a", "verdict", "value (margin)"), rows))
     if len(shown) < edges.num_rows:
         say(f"{edges.num_rows - len(shown)} more edges; --limit 0 lists all")
 
@@ -551,8 +544,8 @@ def _sum_up_graph(scene: str, edges: Any, members: dict[str, Any], relations: Se
     if as_json:
         print_json({"scene_id": scene, "nodes": {"discrete": n_discrete, "regions": n_regions}, "edges": counts})
         return
-    title = f"{scene}: {n_discrete} discrete instances, {n_regions} regions, {edges.num_rows} edges"
-    out.print(make_table(("relation", "TRUE", "UNDECIDED"), ((name, *found.values()) for name, found in counts.items()), title=title))
+    print_line(f"{scene}: {n_discrete} discrete instances, {n_regions} regions, {edges.num_rows} edges")
+    out.print(make_table(("relation", "TRUE", "UNDECIDED"), ((name, *found.values()) for name, found in counts.items())))
 
 
 # setting up
@@ -654,7 +647,18 @@ def doctor(as_json: JsonFlag = False) -> None:
     from trigpoint.versions import library_versions
 
     groups = {
-        "score, audit, show": ("numpy", "scipy", "shapely", "pyproj", "rasterio", "pyarrow", "pydantic", "pycocotools", "pillow"),
+        "score, audit, show": (
+            "numpy",
+            "scipy",
+            "shapely",
+            "pyproj",
+            "rasterio",
+            "pyarrow",
+            "pydantic",
+            "pycocotools",
+            "pillow",
+            "networkx",
+        ),
         "build": ("prefect", "duckdb", "fsspec", "geopandas", "pyogrio", "osmium", "pystac"),
         "several machines (dask)": ("prefect-dask",),
         "SAM 2 proposals (sam2)": ("torch", "torchvision", "sam2"),

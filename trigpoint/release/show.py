@@ -12,9 +12,11 @@ from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple, cast
 
 import numpy as np
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 from PIL import Image, ImageDraw, ImageFont
 
+from trigpoint.errors import InputError
 from trigpoint.masks.rle import decode
 from trigpoint.release.reader import InstanceRow, Release, SceneRow
 
@@ -35,6 +37,9 @@ PALETTE: tuple[Colour, ...] = (
 
 ANSWER: Colour = (255, 225, 0)
 OTHER: Colour = (255, 255, 255)
+ANCHOR: Colour = (0, 150, 255)
+UNSURE: Colour = (255, 120, 200)
+ARROW: Colour = (225, 50, 0)
 _PAPER: Colour = (255, 255, 255)
 _INK: Colour = (20, 20, 20)
 _SOFT: Colour = (90, 90, 90)
@@ -110,6 +115,34 @@ def draw_query(release: Release, query_id: str, max_side_px: int = MAX_SIDE_PX) 
     legend = [("answer", ANSWER), ("other instances", (200, 200, 200))]
     title = query.sentences[0] if query.sentences else query.canonical or query_id
     return canvas.finish(title, [facts, *_attribution(release, query.scene_id)], legend)
+
+
+def draw_relation(release: Release, scene_id: str, relation: str, anchor_id: str, max_side_px: int = MAX_SIDE_PX) -> Picture:
+    """Draw what stands in a relation to one anchor: arrows from the anchor to every TRUE subject; UNDECIDED ones in their own colour.
+
+    Arrows start at the representative point of a discrete anchor, and at the point of a region that is nearest to the subject's.
+
+    Raises:
+        InputError: there is no such scene, or no such instance in it.
+        ReleaseError: a file cannot be read or lacks a column.
+    """
+    canvas = _Canvas(release, release.scene(scene_id), max_side_px)
+    rows = {row.instance_id: row for row in release.instances_of_scene[scene_id]}
+    if anchor_id not in rows:
+        raise InputError(f"instance {anchor_id!r} is not in scene {scene_id!r}")
+    here = (pc.field("scene_id") == scene_id) & (pc.field("anchor_id") == anchor_id) & (pc.field("relation") == relation)
+    edges = release.relations.filter(here).select(["subject_id", "verdict"]).to_pylist()
+    found = {verdict: [rows[e["subject_id"]] for e in edges if e["verdict"] == verdict] for verdict in ("TRUE", "UNDECIDED")}
+    named = {anchor_id, *(e["subject_id"] for e in edges)}
+    canvas.paint([row for row in rows.values() if row.countable and row.instance_id not in named], _Style(OTHER, 0.0, 0.55, 1))
+    canvas.paint(found["UNDECIDED"], _Style(UNSURE, 0.25, 1.0, 2, halo=1))
+    canvas.paint(found["TRUE"], _Style(ANSWER, 0.3, 1.0, 2, halo=2))
+    canvas.paint([rows[anchor_id]], _Style(ANCHOR, 0.35, 1.0, 3, halo=2))
+    canvas.draw_arrows(rows[anchor_id], found["TRUE"])
+    title = f"{relation.replace('_', ' ')}: {_name(rows[anchor_id])} {anchor_id}"
+    facts = f"scene {scene_id}; {len(found['TRUE'])} TRUE, {len(found['UNDECIDED'])} UNDECIDED"
+    legend = [("anchor", ANCHOR), ("TRUE", ANSWER), ("UNDECIDED", UNSURE), ("other instances", (200, 200, 200))]
+    return canvas.finish(title, [facts, *_attribution(release, scene_id)], legend)
 
 
 def contact_sheet(images: Sequence[Picture], columns: int = 2, cell_width_px: int = 760, gap_px: int = 12) -> Picture:
@@ -217,6 +250,24 @@ class _Canvas:
                 _ring(draw, corners, (*colour, 255), thick)
         self._image = Image.alpha_composite(self._base().convert("RGBA"), layer.resize(self.size, _BOX)).convert("RGB")
 
+    def draw_arrows(self, anchor: InstanceRow, subjects: Sequence[InstanceRow]) -> None:
+        """Draw an arrow from the anchor to the representative point of every subject, smoothed."""
+        table = self.release.instances.filter(pc.field("scene_id") == self.scene.scene_id)
+        ids, *xy = (table.column(name).to_pylist() for name in ("instance_id", "point_x_px", "point_y_px"))
+        place = {name: np.array([x, y]) * self.scale for name, x, y in zip(ids, *xy, strict=True)}
+        starts = place[anchor.instance_id][None]
+        if not anchor.countable:
+            mask = decode(self.release.masks_of_scene(self.scene.scene_id)[anchor.instance_id])[np.ix_(self._rows, self._cols)]
+            starts = np.argwhere(_edge(mask.astype(np.int64)))[:, ::-1] + 0.5
+        layer = Image.new("RGBA", (self.size[0] * _FINE, self.size[1] * _FINE), (0, 0, 0, 0))
+        draw = ImageDraw.Draw(layer)
+        width = _FINE if len(subjects) > _CROWD else 2 * _FINE
+        for subject in subjects:
+            end = place[subject.instance_id]
+            start = starts[np.argmin(np.hypot(*(starts - end).T))] if len(starts) else end
+            _arrow(draw, start * _FINE, end * _FINE, (*ARROW, 210), width)
+        self._image = Image.alpha_composite(self._base().convert("RGBA"), layer.resize(self.size, _BOX)).convert("RGB")
+
     def _base(self) -> Picture:
         return Image.fromarray(np.clip(np.rint(self.pixels), 0, 255).astype(np.uint8))
 
@@ -312,6 +363,18 @@ def _grow(mask: BoolArray) -> BoolArray:
 def _ring(draw: ImageDraw.ImageDraw, corners: list[tuple[float, float]], colour: tuple[int, ...], width: int) -> None:
     closed = [*corners, corners[0], corners[1]]
     draw.line(closed, fill=colour, width=width, joint="curve")
+
+
+def _arrow(draw: ImageDraw.ImageDraw, start: NDArray[np.float64], end: NDArray[np.float64], colour: tuple[int, ...], width: int) -> None:
+    """Draw an arrow with a filled head; nothing where it has no length."""
+    length = float(np.hypot(*(end - start)))
+    if length == 0:
+        return
+    along = (end - start) / length
+    across = np.array([-along[1], along[0]])
+    neck = end - along * min(5.0 * width, length)
+    draw.line([tuple(start), tuple(neck)], fill=colour, width=width)
+    draw.polygon([tuple(end), tuple(neck + 2.0 * width * across), tuple(neck - 2.0 * width * across)], fill=colour)
 
 
 def _font(size: int) -> Any:
