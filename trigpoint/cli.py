@@ -261,6 +261,7 @@ def catalogue_sql(
 def audit(
     release: ReleaseArgument,
     sources: Annotated[Path | None, typer.Option(help="Folder with the original rasters: every window is cut again and compared.")] = None,
+    certificate: Annotated[bool, typer.Option("--certificate", help="Repeat all jitters of the certificate, not just two.")] = False,
     as_json: JsonFlag = False,
 ) -> None:
     """Audit a release from its files alone: one line per finding, exit 0 only without any."""
@@ -279,7 +280,7 @@ def audit(
             bars.update(bar, description=check, completed=position, total=total)
 
         try:
-            report = audit_release(release, sources=sources, progress=show)
+            report = audit_release(release, sources=sources, progress=show, certificate=certificate)
         except AuditError as error:
             raise ReleaseError(f"release {release}: {error}; give the folder that holds manifest.json") from error
     if as_json:

@@ -10,6 +10,7 @@ from typing import Any, cast
 import shapely
 
 from trigpoint.audit.boxes import check_boxes, check_metric
+from trigpoint.audit.certificate import REPEATED, Certificate, check_stability, read_certificate
 from trigpoint.audit.exports import check_coco, check_dota
 from trigpoint.audit.files import check_files, check_manifest, read_manifest
 from trigpoint.audit.findings import AuditError, AuditReport, Notebook
@@ -34,19 +35,19 @@ NOT_CERTIFIED = (
     "naturalness of sentences: only their meaning is checked",
     "completeness: whether every thing in the pixels has an instance",
     "drops: their counts by reason cannot be derived from a release",
-    "stability of answers under jittered outlines: that certificate belongs to the build",
     "near duplicates and one place at two dates: groups are found anew from windows and footprints alone",
 )
 DEFAULT_RELATIONS = ("north_of", "east_of", "south_of", "west_of", "near", "far", "inside", "contains", "outside", "overlaps")
 
 
-def audit_release(folder: Path, sources: Path | None = None, progress: Progress | None = None) -> AuditReport:
+def audit_release(folder: Path, sources: Path | None = None, progress: Progress | None = None, *, certificate: bool = False) -> AuditReport:
     """Audit a release folder with nothing but its files.
 
     Args:
         folder: The release.
         sources: Folder with the original rasters; each scene's source is found in it by SHA-256 and its window cut again.
         progress: Told how far the audit is.
+        certificate: Repeat all jitters of the certificate and not just the first two.
 
     Returns:
         All findings. A damaged release gives findings, never an exception.
@@ -73,16 +74,20 @@ def audit_release(folder: Path, sources: Path | None = None, progress: Progress 
             node = check_form(query, notes)
             if node is not None:
                 nodes[query.query_id] = node
+    jitters = read_certificate(release, None if certificate else REPEATED, notes)
     for done, scene in enumerate(release.scenes.values()):
         tell("scenes", done, len(release.scenes))
         with notes.guard("check_failed", scene.path, scene.scene_id, "a scene that can be checked"):
-            _audit_scene(release, scene, nodes, notes)
+            _audit_scene(release, scene, nodes, jitters, notes)
     tell("scenes", len(release.scenes), len(release.scenes))
     _audit_across(release, nodes, sources, notes, tell)
-    return notes.report(manifest_sha256, NOT_CERTIFIED if sources is not None else (*NOT_CERTIFIED, NOT_RECUT))
+    left_open = [NOT_RECUT] if sources is None else []
+    if jitters is not None and jitters.repeated < jitters.jitters:
+        left_open.append(f"stability of answers: {jitters.repeated} of the certificate's {jitters.jitters} jitters were repeated")
+    return notes.report(manifest_sha256, (*NOT_CERTIFIED, *left_open))
 
 
-def _audit_scene(release: Release, scene: Scene, nodes: dict[str, Node], notes: Notebook) -> None:
+def _audit_scene(release: Release, scene: Scene, nodes: dict[str, Node], jitters: Certificate | None, notes: Notebook) -> None:
     """Audit all that belongs to one scene."""
     derived = check_scene(release, scene, notes)
     if derived is None:
@@ -99,7 +104,7 @@ def _audit_scene(release: Release, scene: Scene, nodes: dict[str, Node], notes: 
     if not present:
         return
     limits = Limits.of(release, frame, shorter_side(frame, masks.valid))
-    m = measure(present, masks, frame, limits, _outline_tolerance(release))
+    m = measure(present, masks, frame, limits)
     for row, instance in enumerate(present):
         with notes.guard("box_unreadable", INSTANCES, instance.instance_id):
             edges_m = frame.to_ground(shapely.get_coordinates(polygon_of(masks.parts[instance.instance_id])))
@@ -121,10 +126,13 @@ def _audit_scene(release: Release, scene: Scene, nodes: dict[str, Node], notes: 
     other = release.manifest.get("unknown_is_other")
     axes = frozenset(str(axis) for axis in cast("dict[str, Any]", other)) if isinstance(other, dict) else frozenset[str]()
     world = World(m, codes, release.taxonomy, axes, release)
-    for query in release.queries.values():
-        if query.scene_id == scene.scene_id and query.query_id in nodes:
-            with notes.guard("query_unreadable", "queries.jsonl", query.query_id):
-                _audit_query(release, query, nodes[query.query_id], world, masks, notes)
+    queries = [(q, nodes[q.query_id]) for q in release.queries.values() if q.scene_id == scene.scene_id and q.query_id in nodes]
+    for query, node in queries:
+        with notes.guard("query_unreadable", "queries.jsonl", query.query_id):
+            _audit_query(release, query, node, world, masks, notes)
+    if jitters is not None:
+        with notes.guard("check_failed", "queries.jsonl", scene.scene_id, "a certificate that can be repeated"):
+            check_stability(world, masks, scene.scene_id, queries, jitters, notes)
 
 
 def _audit_query(release: Release, query: Query, node: Node, world: World, masks: Masks, notes: Notebook) -> None:
@@ -164,14 +172,6 @@ def _relation_names(release: Release) -> tuple[str, ...]:
     for reach in cast("list[Any]", reaches) if isinstance(reaches, list) else []:
         stored.append(f"within_{reach:g}m" if isinstance(reach, int | float) else str(reach))
     return tuple(dict.fromkeys(stored))
-
-
-def _outline_tolerance(release: Release) -> float:
-    """Return `rules.outline.tolerance_px`, 1 pixel where it is missing."""
-    rules = release.manifest.get("rules")
-    outline = cast("dict[str, Any]", rules).get("outline") if isinstance(rules, dict) else None
-    value = cast("dict[str, Any]", outline).get("tolerance_px") if isinstance(outline, dict) else None
-    return float(value) if isinstance(value, int | float) else 1.0
 
 
 __all__ = ["AuditError", "AuditReport", "audit_release"]

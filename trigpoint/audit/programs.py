@@ -240,7 +240,7 @@ class World:
                 if node.words[0] not in self.codes:
                     raise ProgramError(f"relation {node.words[0]!r} is not in rules.relations")
                 anchor = self.denote(node.children[1])
-                return np.minimum(self.execute(node.children[0]), self.codes[node.words[0]][:, anchor])
+                return np.minimum(self.execute(node.children[0]), self.edges_to(node.words[0], anchor))
             case _:
                 return self._by_distance(self.execute(node.children[0]), self.denote(node.children[1]), farthest=node.op == "farthest")
 
@@ -255,6 +255,20 @@ class World:
         if len(sure) != 1 or unsure:
             raise ProgramError(f"anchor {node.canonical()} denotes {len(sure)} instances and {unsure} undecided")
         return int(sure[0])
+
+    def edges_to(self, name: str, anchor: int) -> Verdicts:
+        """Return the verdicts of a relation of all instances to an anchor."""
+        return self.codes[name][:, anchor]
+
+    def distances_to(self, anchor: int) -> NDArray[np.float64]:
+        """Return the metres between the outlines of all instances and the anchor's."""
+        return self.measures.distances[:, anchor]
+
+    def value_of(self, key: str) -> NDArray[np.float64]:
+        """Return what a superlative compares: areas (m²), lengths or positions (m) of all instances."""
+        if key in ("area", "length"):
+            return self.measures.areas_m2 if key == "area" else self.measures.lengths
+        return self.position(key)
 
     def position(self, key: str) -> NDArray[np.float64]:
         """Return the centroids' distance along true north or true east at the scene's centre, metres."""
@@ -281,16 +295,18 @@ class World:
         percent = rule("nearest_margin_share", 0.10) if key == "nearest" else rule("farthest_margin_share", 0.03)
         return np.full(len(value), max(percent * value[winner], two_tau)), band
 
+    def too_close(self, key: str, winner: int, value: NDArray[np.float64], behind: NDArray[np.float64]) -> NDArray[np.bool_]:
+        """Say who is so little behind the winner that it is undecided."""
+        margin, band = self.margin_of(key, winner, value)
+        return behind < (margin + band if self.careful else margin - band)
+
     def _superlative(self, members: Verdicts, key: str, extreme: str) -> Verdicts:
-        value = {"area": self.measures.areas_m2, "length": self.measures.lengths}.get(key)
-        return self._winner(members, key, self.position(key) if value is None else value, 1.0 if extreme == "most" else -1.0)
+        return self._winner(members, key, self.value_of(key), 1.0 if extreme == "most" else -1.0)
 
     def _by_distance(self, members: Verdicts, anchor: int, *, farthest: bool) -> Verdicts:
         candidates = members.copy()
         candidates[anchor] = FALSE
-        return self._winner(
-            candidates, "farthest" if farthest else "nearest", self.measures.distances[:, anchor], 1.0 if farthest else -1.0
-        )
+        return self._winner(candidates, "farthest" if farthest else "nearest", self.distances_to(anchor), 1.0 if farthest else -1.0)
 
     def _winner(self, members: Verdicts, key: str, value: NDArray[np.float64], sign: float) -> Verdicts:
         """Find the one best member: cut and undecided members cannot win, but any of them too close makes it undecided."""
@@ -300,9 +316,7 @@ class World:
             result[members > FALSE] = UNDECIDED
             return result
         winner = int(sure[np.argmax(sign * value[sure])])
-        margin, band = self.margin_of(key, winner, value)
-        behind = sign * (value[winner] - value)
-        rivals = (members > FALSE) & (behind < (margin + band if self.careful else margin - band))
+        rivals = (members > FALSE) & self.too_close(key, winner, value, sign * (value[winner] - value))
         rivals[winner] = False
         if rivals.any():
             result[rivals] = UNDECIDED
@@ -335,12 +349,23 @@ def level_of(node: Node) -> int | None:
 
 
 def _is_anchor(node: Node) -> bool:
-    """Say whether a node is a category, a superlative of one, or a relation of one to an anchor."""
+    """Say whether a node is a category, a superlative of one or of what a relation selects, or a relation of one to an anchor."""
     if node.categories():
         return True
     if node.op == "attr":
-        return bool(node.children[0].categories())
+        child = node.children[0]
+        return bool(child.categories()) or (child.op == "rel" and _is_anchor(child))
     return node.op in ("rel", "nearest", "farthest") and bool(node.children[0].categories()) and _is_anchor(node.children[1])
+
+
+def anchors_of(node: Node) -> list[tuple[str, Node]]:
+    """Return (relation, anchor) of every relation in a program, anchors of anchors too."""
+    found: list[tuple[str, Node]] = []
+    if node.op in ("rel", "nearest", "farthest"):
+        found.append((node.words[0] if node.op == "rel" else node.op, node.children[1]))
+    for child in node.children:
+        found += anchors_of(child)
+    return found
 
 
 def selected_categories(node: Node) -> list[str]:

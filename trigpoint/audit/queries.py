@@ -18,6 +18,7 @@ from trigpoint.audit.programs import (
     Node,
     ProgramError,
     World,
+    anchors_of,
     both,
     canonical_json,
     cat,
@@ -129,23 +130,13 @@ def _selected(node: Node) -> Node:
     return node
 
 
-def _anchors(node: Node) -> list[tuple[str, Node]]:
-    """Return (relation, anchor) of every relation in a program."""
-    found: list[tuple[str, Node]] = []
-    if node.op in ("rel", "nearest", "farthest"):
-        found.append((node.words[0] if node.op == "rel" else node.op, node.children[1]))
-    for child in node.children:
-        found += _anchors(child)
-    return found
-
-
 def _check_anchors(query: Query, node: Node, world: World, notes: Notebook) -> None:
     """Anchors denote one thing, are not cut (countable ones), do not fill the scene, and topology has region anchors."""
     m = world.measures
     scene = world.release.scenes[query.scene_id]
     valid_m2 = scene.valid_share * scene.width * scene.height * m.frame.pixel_area_m2
     limit = world.release.rule("anchor_max_scene_share", 0.40)
-    for relation, anchor in _anchors(node):
+    for relation, anchor in anchors_of(node):
         notes.count("anchors")
         row = world.denote(anchor)
         who = m.instances[row]

@@ -190,6 +190,14 @@ class Release:
         value = cast("dict[str, Any]", rules).get(name) if isinstance(rules, dict) else None
         return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else default
 
+    @property
+    def outline_tolerance_px(self) -> float:
+        """`rules.outline.tolerance_px`, 1 pixel where it is missing or no number."""
+        rules = self.manifest.get("rules")
+        outline = cast("dict[str, Any]", rules).get("outline") if isinstance(rules, dict) else None
+        value = cast("dict[str, Any]", outline).get("tolerance_px") if isinstance(outline, dict) else None
+        return float(value) if isinstance(value, int | float) else 1.0
+
     def instances_of(self, scene_id: str) -> list[Instance]:
         """Return the instances of one scene in table order."""
         return [instance for instance in self.instances.values() if instance.scene_id == scene_id]

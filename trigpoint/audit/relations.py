@@ -82,11 +82,13 @@ class Limits:
     Attributes:
         gsd_m: Ground size of a pixel.
         two_tau_m: Twice the outline tolerance, metres.
-        tau_px: The outline tolerance, pixels.
+        outline_px: Tolerance that measuring outlines are simplified with, pixels.
+        tau_px: The outline tolerance τ, pixels.
         near_m: Threshold of `near`; `near_margin_m` half the width of its undecided zone. `far_m`, `far_margin_m` likewise.
     """
 
     gsd_m: float
+    outline_px: float
     tau_px: float
     two_tau_m: float
     near_m: float
@@ -125,6 +127,7 @@ class Limits:
         share = rule("near_margin_share", 0.05)
         return cls(
             gsd_m=gsd,
+            outline_px=release.outline_tolerance_px,
             tau_px=tau,
             two_tau_m=2 * tau * gsd,
             near_m=near,
@@ -162,9 +165,9 @@ class Measures:
     row: dict[str, int]
 
 
-def measure(present: list[Instance], masks: Masks, frame: Frame, limits: Limits, tolerance_px: float) -> Measures:
+def measure(present: list[Instance], masks: Masks, frame: Frame, limits: Limits) -> Measures:
     """Make measuring outlines and measure them in the local ground frame: all that relations and programs need."""
-    outlines = np.array([measuring_outline(masks.parts[i.instance_id], tolerance_px) for i in present], dtype=object)
+    outlines = np.array([measuring_outline(masks.parts[i.instance_id], limits.outline_px) for i in present], dtype=object)
     outlines = shapely.transform(outlines, frame.to_ground)
     n = len(present)
     first, second = np.triu_indices(n, 1)

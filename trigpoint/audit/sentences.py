@@ -18,7 +18,7 @@ SENTENCES_EACH = 3
 """A query has at least this many (docs/release-format.md)."""
 
 Words = tuple[str, ...]
-"""Words of a sentence, lower case; a comma is a word."""
+"""Words of a sentence, lower case."""
 
 Readings = Iterator[tuple[Node, int]]
 """Every way to read something from a place in the text: the meaning and where it ends."""
@@ -56,12 +56,12 @@ FARTHEST: Words = ("farthest from", "farthest away from", "most distant from")
 
 
 def words_of(text: str) -> Words:
-    """Split a sentence into words: lower case, runs of spaces and a full stop at the end do not count, a comma is a word.
+    """Split a sentence into words: case, runs of spaces, commas and a full stop at the end do not count.
 
     >>> words_of("Out of all  trees, the one closest to the School.")
-    ('out', 'of', 'all', 'trees', ',', 'the', 'one', 'closest', 'to', 'the', 'school')
+    ('out', 'of', 'all', 'trees', 'the', 'one', 'closest', 'to', 'the', 'school')
     """
-    return tuple(text.strip().removesuffix(".").replace(",", " , ").casefold().split())
+    return tuple(text.strip().removesuffix(".").replace(",", " ").casefold().split())
 
 
 def _choices(*wordings: str) -> Choice:
@@ -86,7 +86,6 @@ THE = _choices("the")
 OF_ALL = _choices("of all")
 ONE_OF_ALL = _choices("the one")
 OUT_OF_ALL = _choices("out of all")
-COMMA = _choices(",")
 BY_DISTANCE = {"nearest": _with_or_without(CLOSEST), "farthest": _with_or_without(FARTHEST)}
 BEFORE_NOUN = {meaning: _choices(*before) for meaning, (before, _) in SUPERLATIVES.items()}
 AFTER_NOUN = {meaning: _choices(*_after_which(*after)) for meaning, (_, after) in SUPERLATIVES.items()}
@@ -125,7 +124,7 @@ class SentenceParser:
                 for second, end in self._related(text, after, AND_RELATED, members):
                     yield both(first, second), end
         for node, end in self._described(text, 0):
-            if node.op in ("attr", "nearest", "farthest"):
+            if node.op in ("nearest", "farthest") or (node.op == "attr" and node.children[0].categories()):
                 yield node, end
         for at in _match(text, 0, THE):
             for meaning, wordings in BEFORE_NOUN.items():
@@ -134,9 +133,8 @@ class SentenceParser:
                         for members, end in self._noun(text, start, self._plural):
                             yield Node("attr", meaning, (members,)), end
         for members, at in self._many(text, OUT_OF_ALL, self._plural):
-            for after in _match(text, at, COMMA):
-                for start in _match(text, after, ONE_OF_ALL):
-                    yield from self._by_distance(text, start, members)
+            for start in _match(text, at, ONE_OF_ALL):
+                yield from self._by_distance(text, start, members)
 
     def _many(self, text: Words, heads: Choice, forms: dict[Words, list[str]]) -> Readings:
         for at in _match(text, 0, heads):
@@ -163,12 +161,14 @@ class SentenceParser:
             yield make(members, anchor), end
 
     def _described(self, text: Words, at: int) -> Readings:
-        """Read a description of one thing: a category, a superlative, a relation, or the nearest or farthest."""
+        """Read a description of one thing: a category, a superlative (of a relation, too), a relation, or the nearest or farthest."""
         for start in _match(text, at, THE):
             for meaning, wordings in BEFORE_NOUN.items():
                 for after in _match(text, start, wordings):
                     for members, end in self._noun(text, after, self._singular):
                         yield Node("attr", meaning, (members,)), end
+                        for related, last in self._related(text, end, ONE_RELATED, members):
+                            yield Node("attr", meaning, (related,)), last
             for members, end in self._noun(text, start, self._singular):
                 yield members, end
                 for meaning, wordings in AFTER_NOUN.items():

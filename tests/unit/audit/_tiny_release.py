@@ -443,6 +443,13 @@ def build(folder: Path, sources: Path) -> None:
             {"source": "mosaic", "layer": "pixels", "licence": "CC0-1.0", "attribution": "nobody", "url": None},
             {"source": "osm", "layer": "annotations", "licence": "ODbL-1.0", "attribution": "contributors", "url": None},
         ],
+        "certificate": {
+            "jitters": 20, "seed": 7,
+            "levels": {
+                level: {"programs": n, "programs_changed": 1, "answers": 20 * n, "answers_changed": 3}
+                for level, n in (("1", 9), ("2", 9), ("3", 40), ("4", 9), ("5", 9))
+            },
+        },
         "review": {"policy": "none", "note": "unreviewed", "states": {"unreviewed": len(instances)}},
         "counts": {
             "scenes": 2, "instances": 20, "regions": 2, "relations": len(relations), "queries": 26, "answerable": 22, "unanswerable": 4,

@@ -62,6 +62,11 @@ def taxonomy(*extra):
         ("all temples that are within 25 metres of the building", "(rel (cat temple) within_25m (cat building))"),
         ("the temples which lie no more than 7.5 meters from the building", "(rel (cat temple) within_7.5m (cat building))"),
         ("any temples situated at most 25 metres from the building", "(rel (cat temple) within_25m (cat building))"),
+        (
+            "the buildings that lie close to the biggest temple found within the residential building",
+            "(rel (cat building) near (attr (rel (cat temple) inside (cat house)) area most))",
+        ),
+        ("out of all temples the one closest to the temple", "(nearest (cat temple) (cat temple))"),
         ("All  Temples found A LONG WAY from the temple.", "(rel (cat temple) far (cat temple))"),
     ],
 )
@@ -83,7 +88,8 @@ def test_a_sentence_has_exactly_its_meaning(sentence, canonical):
         "all buildings that are near the temple..",
         "all residential buildingsthat are near the temple",
         "all buildings to the left of the temple",
-        "out of all temples the one closest to the temple",
+        "the largest temple that is near the building",
+        "the largest of all temples that are near the building",
         "all buildings that are within metres of the temple",
         "all buildings that are within 25 feet of the temple",
         "all buildings that are at most 25 metres of the temple",
@@ -136,6 +142,8 @@ def test_two_categories_of_one_noun_make_a_sentence_ambiguous():
         ("(rel (cat a) near (rel (cat b) far (cat c)))", 5),
         ("(rel (cat a) near (nearest (cat b) (cat c)))", 5),
         ("(attr (rel (cat a) near (cat b)) area most)", None),
+        ("(nearest (cat c) (attr (rel (cat a) near (cat b)) area most))", 5),
+        ("(nearest (cat c) (attr (nearest (cat a) (cat b)) area most))", None),
     ],
 )
 def test_the_level_is_the_structure(canonical, level):

@@ -41,7 +41,7 @@ def world(things, region):
     parts = pixel_edge_parts(index)
     masks.parts = {i.instance_id: parts[i.label] if i.countable else pixel_edge_parts(plane.astype(np.uint8))[1] for i in instances}
     limits = Limits.of(Release(None, {}), frame, float(SIZE))
-    return expect_relations(measure(instances, masks, frame, limits, 1.0), masks, [*UNITS, "within_25m"])
+    return expect_relations(measure(instances, masks, frame, limits), masks, [*UNITS, "within_25m"])
 
 
 def accepted(expected, s, a):

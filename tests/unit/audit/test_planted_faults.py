@@ -185,6 +185,32 @@ def counterfactual_elsewhere(folder):
             edit_query(folder, key, put(counterfactual_of=tiny.query_id(elsewhere, canonical)), scene_id)
 
 
+def hang_on_pixels(folder):
+    """The homes far from the shop: one of them is so by less than a pixel, stored as if it were clear."""
+    program, canonical = tiny.rel(tiny.HOMES, "far", tiny.SHOP), "(rel (cat apartment_house) far (cat shop_building))"
+    edit_query(
+        folder,
+        "far",
+        put(
+            program=program,
+            canonical=canonical,
+            query_id=tiny.query_id("s-utm", canonical),
+            answer_ids=["s-utm/B4", "s-utm/B6"],
+            sentences=[
+                "all residential buildings that are far from the shop building",
+                "the residential buildings that lie far away from the shop building",
+                "any residential buildings located a long way from the shop building",
+            ],
+        ),
+    )
+    for s, a in (("B4", "B2"), ("B2", "B4")):
+        edge(s, "far", a, put(verdict="TRUE"))(folder)
+
+
+def certificate(change):
+    return manifest(lambda m: change(m["certificate"]))
+
+
 FAULTS = [
     # code, item (a part of it), fault
     ("georeferencing: gsd is nominal", "gsd_nominal", "s-merc", scene(put(gsd_m=0.15))),
@@ -456,6 +482,14 @@ def test_without_sources_the_report_says_that_nothing_was_recut(good):
 
     assert any("not re-cut" in line for line in report.not_certified)
     assert any("names" in line for line in report.not_certified)
+
+
+def test_only_the_first_jitters_are_repeated_unless_all_are_asked_for(good):
+    few, all_of_them = audit_release(good / "release"), audit_release(good / "release", certificate=True)
+
+    assert (few.checks["certificate_answers"], all_of_them.checks["certificate_answers"]) == (2 * 26, 20 * 26)
+    assert all_of_them.findings == ()
+    assert [any("jitters" in line for line in report.not_certified) for report in (few, all_of_them)] == [True, False]
 
 
 def test_the_report_is_the_same_twice_and_names_no_path_of_this_machine(release):
