@@ -256,15 +256,16 @@ class _Canvas:
         ids, *xy = (table.column(name).to_pylist() for name in ("instance_id", "point_x_px", "point_y_px"))
         place = {name: np.array([x, y]) * self.scale for name, x, y in zip(ids, *xy, strict=True)}
         starts = place[anchor.instance_id][None]
-        if not anchor.countable:
-            mask = decode(self.release.masks_of_scene(self.scene.scene_id)[anchor.instance_id])[np.ix_(self._rows, self._cols)]
-            starts = np.argwhere(_edge(mask.astype(np.int64)))[:, ::-1] + 0.5
+        rle = None if anchor.countable else self.release.masks_of_scene(self.scene.scene_id).get(anchor.instance_id)
+        if rle is not None:
+            edge = _edge(decode(rle)[np.ix_(self._rows, self._cols)].astype(np.int64))
+            starts = np.argwhere(edge)[:, ::-1] + 0.5 if edge.any() else starts
         layer = Image.new("RGBA", (self.size[0] * _FINE, self.size[1] * _FINE), (0, 0, 0, 0))
         draw = ImageDraw.Draw(layer)
         width = _FINE if len(subjects) > _CROWD else 2 * _FINE
         for subject in subjects:
             end = place[subject.instance_id]
-            start = starts[np.argmin(np.hypot(*(starts - end).T))] if len(starts) else end
+            start = starts[np.argmin(np.hypot(*(starts - end).T))]
             _arrow(draw, start * _FINE, end * _FINE, (*ARROW, 210), width)
         self._image = Image.alpha_composite(self._base().convert("RGBA"), layer.resize(self.size, _BOX)).convert("RGB")
 

@@ -3,7 +3,6 @@
 All lengths are true ground metres in the scene's local frame; azimuths are degrees clockwise from true north.
 """
 
-from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -273,7 +272,6 @@ def measure_shares(nodes: Nodes, masks: SceneMasks, rules: Rules, columns: NDArr
     n_labels = int(masks.label_of_node.max(initial=0)) + 1
     is_countable = np.flatnonzero(nodes.countable)
     labels = masks.label_of_node[is_countable]
-    core_share = _CoreShares(masks, rules)
     for k, (anchor, plane) in enumerate(masks.planes.items()):
         box = _bounding_slices(plane)
         filled = fill_holes(plane[box])
@@ -286,7 +284,7 @@ def measure_shares(nodes: Nodes, masks: SceneMasks, rules: Rules, columns: NDArr
         if is_sharp:
             inside[:, k] = share >= (rules.inside_share + rules.inside_undecided_share) / 2
         else:
-            inside[:, k] = _inside(share, filled, box, core_share, rules)
+            inside[:, k] = _inside(share, anchor, filled, box, masks, rules)
     in_filled = within / nodes.area_px[:, None]
     of_smaller = shared / np.minimum(nodes.area_px[:, None], nodes.area_px[regions])
     itself = (regions, np.arange(len(regions)))
@@ -336,60 +334,43 @@ def fill_holes(mask: BoolArray) -> BoolArray:
     return parts[1:-1, 1:-1] != parts[0, 0]
 
 
-def _inside(share: FloatArray, filled: BoolArray, box: tuple[slice, slice], core_share: "_CoreShares", rules: Rules) -> VerdictArray:
+def _inside(share: FloatArray, region: int, filled: BoolArray, box: tuple[slice, slice], masks: SceneMasks, rules: Rules) -> VerdictArray:
     """Verdicts of `inside` one region by every subject's share (n,) in its filled mask, given within `box`."""
-    verdict = np.where(share >= rules.inside_undecided_share, UNDECIDED, FALSE).astype(np.int8)
-    deep: NDArray[np.float64] | None = None
-    for subject in np.flatnonzero(share >= rules.inside_share):
-        is_inside = core_share.of(int(subject)) >= 0.5
-        if not is_inside and share[subject] == 1.0:
-            if deep is None:
-                from scipy import ndimage
+    from scipy import ndimage
 
+    verdict = np.where(share >= rules.inside_undecided_share, UNDECIDED, FALSE).astype(np.int8)
+    asked = [int(subject) for subject in np.flatnonzero(share >= rules.inside_share) if subject != region]
+    if not asked:
+        return verdict
+    # a subject that lies wholly in the region lies in its box; the few others are looked for in the whole scene
+    here = ndimage.find_objects(masks.labels[box].astype(np.int32))
+    deep: NDArray[np.float64] | None = None
+    for subject in asked:
+        label = int(masks.label_of_node[subject])
+        is_whole = share[subject] == 1.0
+        if label == 0:
+            mask = masks.planes[subject][box] if is_whole else masks.planes[subject]
+        else:
+            mask = masks.labels[box][here[label - 1]] == label if is_whole else masks.labels == label
+        is_inside = _core_share(mask, rules.outline_tolerance_px) >= 0.5
+        if not is_inside and is_whole:
+            if deep is None:
                 has_edge = not filled.all()  # a region may fill the whole scene
                 deep = np.asarray(ndimage.distance_transform_edt(filled)) if has_edge else np.full(filled.shape, np.inf)
-            subject_box, mask = core_share.crop(int(subject))
-            rows, cols = np.nonzero(mask)
-            depth = deep[rows + subject_box[0].start - box[0].start, cols + subject_box[1].start - box[1].start]
-            is_inside = bool(depth.min() >= 2 * rules.outline_tolerance_px)
+            depth = deep if label == 0 else deep[here[label - 1]]
+            is_inside = bool(depth[mask].min() >= 2 * rules.outline_tolerance_px)
         if is_inside:
             verdict[subject] = TRUE
     return verdict
 
 
-class _CoreShares:
-    """How much of a mask is left once eroded by the outline tolerance; computed when first asked."""
+def _core_share(mask: BoolArray, tolerance_px: float) -> float:
+    """Share of a mask's pixels farther than the tolerance from its outside, in [0, 1]; the border of the array is outside."""
+    from scipy import ndimage
 
-    def __init__(self, masks: SceneMasks, rules: Rules) -> None:
-        self._masks = masks
-        self._tolerance_px = rules.outline_tolerance_px
-        self._known: dict[int, float] = {}
-
-    @cached_property
-    def _boxes(self) -> list[Any]:
-        from scipy import ndimage
-
-        return ndimage.find_objects(self._masks.labels.astype(np.int32))
-
-    def crop(self, node: int) -> tuple[tuple[slice, slice], BoolArray]:
-        """The box of a node in the scene and its mask within it."""
-        if node in self._masks.planes:
-            plane = self._masks.planes[node]
-            box = _bounding_slices(plane)
-            return box, plane[box]
-        label = int(self._masks.label_of_node[node])
-        box = self._boxes[label - 1]
-        return box, self._masks.labels[box] == label
-
-    def of(self, node: int) -> float:
-        """Share of a node's pixels farther than the tolerance from its outside, in [0, 1]."""
-        if node not in self._known:
-            from scipy import ndimage
-
-            _, mask = self.crop(node)
-            depth = np.asarray(ndimage.distance_transform_edt(np.pad(mask, 1)))
-            self._known[node] = float(np.count_nonzero(depth > self._tolerance_px) / np.count_nonzero(mask))
-        return self._known[node]
+    crop = mask[_bounding_slices(mask)]
+    depth = np.asarray(ndimage.distance_transform_edt(np.pad(crop, 1)))
+    return float(np.count_nonzero(depth > tolerance_px) / np.count_nonzero(crop))
 
 
 def outlines_to_ground(outlines: NDArray[np.object_], frame: SceneFrame) -> NDArray[np.object_]:
