@@ -84,7 +84,7 @@ def make_project(folder: Path, **changes: Any) -> Path:
                 "scenes": {"windows": [[0, 0, 240, 300], [240, 0, 240, 300]]},
             },
         ],
-        "query": {"per_scene": {1: 2, 2: 3, 3: 6, 4: 4, 5: 3}},
+        "query": {"per_scene": {1: 2, 2: 3, 3: 6, 4: 4, 5: 3}, "certificate_jitters": 3},
         "rules": {"min_instance_px": 60},
         "run": {"work": "work", "output": "release", "workers": 1, "chunk_size": 2},
         **changes,

@@ -79,11 +79,12 @@ class _Selector:
         self.spare: dict[tuple[int, str], list[Candidate]] = {}
         self.room: dict[str, _SceneRoom] = {}
         self.short: Counter[int] = Counter()
-        self.n_empty = 0
+        self.n_empty = self.n_scenes = 0
         self.pairs_wanted = self.unanswerable_wanted = 0.0
 
     def add_scene(self, candidates: list[Candidate]) -> None:
         """Choose the pairs and the answerable queries of a scene, and keep some unanswerable ones at hand."""
+        self.n_scenes += 1
         if not candidates:
             for level, most in self.quota.per_scene.items():
                 self.short[level] += most
@@ -134,7 +135,7 @@ class _Selector:
     def finish(self) -> Selection:
         """Choose the unanswerable queries and say what fell short."""
         shortfalls = [
-            f"level {level}: {most * len(self.room) - self.short[level]} of {most * len(self.room)} queries that the quota asks for;"
+            f"level {level}: {most * self.n_scenes - self.short[level]} of {most * self.n_scenes} queries that the quota asks for;"
             " the scenes supply no more"
             for level, most in sorted(self.quota.per_scene.items())
             if self.short[level]

@@ -5,10 +5,9 @@ import pytest
 
 from tests.unit.programs._town import TAXONOMY, town
 from trigpoint.categories import UNDECIDED, Taxonomy
-from trigpoint.programs.generate import Candidate, Generated, generate_candidates
-from trigpoint.programs.language import And, Cat, Rel, level_of, selected_category
+from trigpoint.programs.generate import Generated, Limits, generate_candidates
+from trigpoint.programs.language import And, Attr, Cat, Rel, flips_of, level_of, query_id, selected_category
 from trigpoint.programs.resolver import Resolver
-from trigpoint.programs.select import Quota, select_queries
 from trigpoint.rules import Rules
 
 RULES = Rules()
@@ -95,44 +94,6 @@ def test_absent_categories_are_asked_only_on_closed_axes_and_not_when_a_poi_name
     assert absent(set(), frozenset()) == []
 
 
-def candidate(k: int, level: int, kind: str, scene: str = "s-1", answer: tuple[str, ...] = ()) -> Candidate:
-    answer = answer or ((f"i-{k}",) if kind == "answerable" else ())
-    return Candidate(f"q-{k:04d}", scene, level, Cat("building"), kind, answer, ("building",), (f"r{k % 3}",), (f"a{k % 5}",), 9, "easy")  # type: ignore[arg-type]
-
-
-def test_share_of_unanswerables_is_met_and_order_does_not_matter() -> None:
-    pool = [candidate(k, 1 + k % 5, "answerable", f"s-{k % 3}") for k in range(300)]
-    pool += [candidate(1000 + k, 3, "relation_unsatisfied", f"s-{k % 3}") for k in range(300)]
-    quota = Quota({1: 4, 2: 6, 3: 10, 4: 10, 5: 10}, 0.24, 3)
-
-    forward, backward = select_queries(pool, quota), select_queries(pool[::-1], quota)
-    share = sum(c.kind != "answerable" for c in forward.chosen) / len(forward.chosen)
-
-    assert forward == backward
-    assert share == pytest.approx(0.24, abs=0.01)
-    assert forward.shortfalls == []
-
-
-def test_selection_caps_equal_answers_and_says_what_fell_short() -> None:
-    pool = [candidate(k, 3, "answerable", answer=("i-1",)) for k in range(10)]
-
-    made = select_queries(pool, Quota({3: 5}, 0.24, max_per_answer=2))
-
-    assert len(made.chosen) == 2
-    assert made.shortfalls == [
-        "level 3: 2 of 5 queries that the quota asks for; the scenes supply no more",
-        "release: 0 unanswerable queries of 1; the scenes supply no more",
-    ]
-
-
-def test_selection_prefers_what_was_used_least() -> None:
-    pool = [candidate(k, 3, "answerable") for k in range(15)]
-
-    made = select_queries(pool, Quota({3: 3}, 0.0, 9))
-
-    assert len({c.relations for c in made.chosen}) == 3
-
-
 def test_subcategories_and_joined_axes_are_asked_with_one_and_with_two_relations() -> None:
     made = [c for seed in range(3) for c in generated(seed, 40)[1].candidates if c.kind == "answerable"]
 
@@ -162,3 +123,40 @@ def test_a_category_is_not_absent_when_a_poi_names_a_narrower_one() -> None:
 
     assert absent(frozenset()) == ["temple"]
     assert absent(frozenset({"pagoda"})) == []
+
+
+def test_counterfactuals_are_linked_both_ways_and_answer_otherwise() -> None:
+    linked = 0
+    for seed in range(5):
+        _, made = generated(seed, 12)
+        by_id = {c.query_id: c for c in made.candidates}
+        for candidate in made.candidates:
+            flips = {query_id("s-town", flip) for flip in flips_of(candidate.node)}
+            for other in candidate.flips:
+                linked += 1
+                assert other in flips
+                assert candidate.query_id in by_id[other].flips
+                assert by_id[other].answer_ids != candidate.answer_ids
+                assert by_id[other].level == candidate.level
+
+    assert linked > 50
+
+
+def test_anchors_of_level_five_may_be_superlatives_of_what_a_relation_selects() -> None:
+    made = [c for seed in range(4) for c in generated(seed, 12)[1].candidates if c.level == 5]
+
+    assert any(isinstance(c.node, Rel) and isinstance(c.node.anchor, Attr) and isinstance(c.node.anchor.of, Rel) for c in made)
+
+
+def test_limits_bound_what_is_handed_on_and_the_rest_is_counted() -> None:
+    resolver = Resolver(town(3, 24), TAXONOMY, RULES, {"kind"})
+
+    wide = generate_candidates(resolver, lambda *_, **__: 0.25, frozenset(), seed=1)
+    narrow = generate_candidates(resolver, lambda *_, **__: 0.25, frozenset(), seed=1, limits=Limits(per_level=12, per_answer=1))
+
+    def at_level(made: Generated, level: int) -> int:
+        return sum(c.level == level for c in made.candidates)
+
+    assert at_level(narrow, 4) < at_level(wide, 4)
+    assert at_level(narrow, 3) == at_level(wide, 3)
+    assert narrow.rejected["enough_of_this_category"] > wide.rejected["enough_of_this_category"]
