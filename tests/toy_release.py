@@ -102,8 +102,13 @@ def toy_instance_rle(instance_id: str) -> dict[str, Any]:
     return toy_rle(scene_id, rectangle)
 
 
-def write_toy_release(folder: Path, queries: list[dict[str, Any]] | None = None, without_rle: tuple[str, ...] = ()) -> Path:
-    """Write the toy release; `without_rle` names instances that come with boxes alone."""
+def write_toy_release(
+    folder: Path,
+    queries: list[dict[str, Any]] | None = None,
+    without_rle: tuple[str, ...] = (),
+    rles: dict[str, str] | None = None,
+) -> Path:
+    """Write the toy release; `without_rle` names instances that come with boxes alone, `rles` gives other masks to some."""
     for name in ("scenes", "masks", "splits", "taxonomy"):
         (folder / name).mkdir(parents=True, exist_ok=True)
     (folder / "manifest.json").write_text(json.dumps({"name": "toy", "version": "1", "format_version": 1, "rules": {"eqs_iou": 0.5}}))
@@ -112,12 +117,12 @@ def write_toy_release(folder: Path, queries: list[dict[str, Any]] | None = None,
     (folder / "queries.jsonl").write_text("".join(f"{json.dumps(line)}\n" for line in lines))
     split = {"protocol": "scene-disjoint", "assignment": {"train": ["s-a"], "val": [], "test": ["s-b"]}}
     (folder / "splits" / "scene-disjoint.json").write_text(json.dumps(split))
-    _write_tables(folder, without_rle)
+    _write_tables(folder, {**dict.fromkeys(without_rle), **(rles or {})})
     _write_rasters(folder)
     return folder
 
 
-def _write_tables(folder: Path, without_rle: tuple[str, ...]) -> None:
+def _write_tables(folder: Path, rles: dict[str, str | None]) -> None:
     scenes = [
         {
             "scene_id": scene_id,
@@ -146,7 +151,7 @@ def _write_tables(folder: Path, without_rle: tuple[str, ...]) -> None:
                 "centroid_y_m": (height / 2 - (row0 + row1) / 2) * GSD_M,
                 "hbb_px": None if is_region else [float(v) for v in (col0, row0, col1, row1)],
                 "obb_px": None if is_region else [float(v) for v in (col0, row0, col1, row0, col1, row1, col0, row1)],
-                "rle": None if instance_id in without_rle else toy_instance_rle(instance_id)["counts"],
+                "rle": rles[instance_id] if instance_id in rles else toy_instance_rle(instance_id)["counts"],
             }
         )
     relations = {name: pa.array([], pa.string()) for name in ("scene_id", "subject_id", "anchor_id", "relation", "verdict")}

@@ -14,8 +14,7 @@ from rasterio.errors import NotGeoreferencedWarning, RasterioError
 
 from trigpoint.errors import InputError
 
-DRIVERS = ("GTiff", "PNG")
-"""GDAL drivers that are tried: formats whose pixels are in the file itself. (A VRT could lead anywhere.)"""
+_PNG_SIGNATURE = b"\x89PNG"
 
 
 def read_label_map(folder: Path | None, name: Any, size: tuple[int, int], item: str) -> NDArray[Any]:
@@ -44,9 +43,12 @@ def read_label_map(folder: Path | None, name: Any, size: tuple[int, int], item: 
     if not path.is_file():
         raise InputError(f"{item}: {name!r} is no file in the folder of the prediction file")
     try:
+        with path.open("rb") as file:
+            signature = file.read(len(_PNG_SIGNATURE))
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", NotGeoreferencedWarning)  # a map of a scene's pixels needs no place of its own
-            with rasterio.open(path, driver=list(DRIVERS)) as raster:
+            # one named driver, of a format whose pixels are in the file itself: a VRT could lead anywhere
+            with rasterio.open(path, driver="PNG" if signature == _PNG_SIGNATURE else "GTiff") as raster:
                 if raster.count != 1:
                     raise InputError(f"{item}: {name!r} has {raster.count} bands, expected one band of whole numbers")
                 if (raster.height, raster.width) != size:
@@ -55,7 +57,7 @@ def read_label_map(folder: Path | None, name: Any, size: tuple[int, int], item: 
                 if not np.issubdtype(np.dtype(raster.dtypes[0]), np.integer):
                     raise InputError(f"{item}: {name!r} holds {raster.dtypes[0]}, expected whole numbers")
                 labels: NDArray[Any] = raster.read(1)
-    except RasterioError as error:
+    except (OSError, RasterioError) as error:
         raise InputError(f"{item}: {name!r} cannot be read as TIFF or PNG ({error})") from error
     if labels.min() < 0:
         raise InputError(f"{item}: {name!r} holds {int(labels.min())}, expected whole numbers from 0")

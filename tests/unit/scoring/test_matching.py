@@ -1,5 +1,6 @@
 from itertools import permutations
 
+import networkx as nx
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -43,6 +44,51 @@ def test_a_perfect_matching_is_found_exactly_when_brute_force_finds_one(iou: np.
     )
 
     assert exists == has_perfect_matching(iou, 0.5)
+
+
+LARGE = hnp.arrays(float, st.tuples(st.integers(1, 9), st.integers(1, 9)), elements=st.integers(0, 20).map(lambda k: k / 20))
+
+
+def bipartite(iou: np.ndarray, threshold: float) -> nx.Graph:
+    graph: nx.Graph = nx.Graph()
+    graph.add_nodes_from(("row", k) for k in range(iou.shape[0]))
+    graph.add_nodes_from(("col", k) for k in range(iou.shape[1]))
+    graph.add_weighted_edges_from((("row", r), ("col", c), iou[r, c]) for r, c in zip(*np.nonzero(iou >= threshold), strict=True))
+    return graph
+
+
+@given(LARGE)
+@settings(deadline=None, max_examples=200)
+def test_maximum_cardinality_is_that_of_networkx(iou: np.ndarray) -> None:
+    graph = bipartite(iou, 0.5)
+
+    pairs = maximum_cardinality(iou, 0.5)
+
+    theirs = nx.max_weight_matching(graph, maxcardinality=True)
+    assert len(theirs) == len(pairs)
+    assert sum(graph.edges[edge]["weight"] for edge in theirs) == pytest.approx(sum(iou[pair] for pair in pairs))
+
+
+@given(LARGE)
+@settings(deadline=None, max_examples=200)
+def test_counting_and_perfect_matching_agree_with_networkx(iou: np.ndarray) -> None:
+    rows, cols = np.nonzero(iou >= 0.5)
+    matched = nx.bipartite.hopcroft_karp_matching(bipartite(iou, 0.5), [("row", k) for k in range(iou.shape[0])])
+
+    assert len(matched) // 2 == count_matches(rows, cols, *iou.shape)
+    assert (iou.shape[0] == iou.shape[1] == len(matched) // 2) == has_perfect_matching(iou, 0.5)
+
+
+@given(LARGE)
+@settings(deadline=None, max_examples=200)
+def test_greedy_takes_the_best_pair_that_is_left(iou: np.ndarray) -> None:
+    left, expected = iou.copy(), []
+    while left.max() >= 0.5:
+        row, col = np.unravel_index(left.argmax(), left.shape)
+        expected.append((row, col))
+        left[row, :] = left[:, col] = -1.0
+
+    assert sorted(expected) == greedy(iou, 0.5)
 
 
 @given(MATRICES, st.randoms())

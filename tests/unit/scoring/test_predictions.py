@@ -1,6 +1,7 @@
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from tests.toy_release import toy_instance_rle, toy_rle, write_lines, write_toy_release
@@ -179,3 +180,58 @@ def test_line_separators_inside_text_do_not_break_a_line(release: Release, tmp_p
         out.write(json.dumps({"query_id": "q-1", "unparsed": "a\u2028b"}, ensure_ascii=False) + "\r\n")
 
     assert read_predictions(file, release).records["q-1", 0].unparsed is not None
+
+
+# i-1: columns 3-13 of 60, rows 2-8 of 40
+@pytest.mark.parametrize(("space", "x", "y"), [("pixel", 1.0, 1.0), ("normalised", 1 / 60, 1 / 40), ("per_mille", 1000 / 60, 1000 / 40)])
+def test_declared_spaces_lead_to_the_same_pixels(release: Release, tmp_path: Path, space: str, x: float, y: float) -> None:
+    box, ring = [3 * x, 2 * y, 13 * x, 8 * y], [3 * x, 2 * y, 13 * x, 2 * y, 13 * x, 8 * y, 3 * x, 8 * y]
+    records = [{"query_id": "q-1", "polygons": [ring], "boxes": [box], "obbs": [ring]}, {"query_id": "q-2", "polygons": [[ring]]}]
+
+    found = read_predictions(write_lines(tmp_path / "p.jsonl", *records, modalities=ALL, space=space), release)
+
+    assert found.problems == []
+    first = found.records["q-1", 0]
+    assert [mask.to_json() for mask in first.masks or ()] == [GOOD]
+    assert found.records["q-2", 0].masks == first.masks
+    assert (first.boxes, first.obbs) == (pytest.approx(np.array([[3, 2, 13, 8]])), pytest.approx(np.array([[3, 2, 13, 2, 13, 8, 3, 8]])))
+
+
+def test_rles_are_native_pixels_in_every_space(release: Release, tmp_path: Path) -> None:
+    file = write_lines(tmp_path / "p.jsonl", {"query_id": "q-1", "masks": [GOOD]}, space="normalised")
+
+    assert [mask.to_json() for mask in read_predictions(file, release).records["q-1", 0].masks or ()] == [GOOD]
+
+
+@pytest.mark.parametrize(
+    ("record", "code"),
+    [
+        ({"boxes": [[0.1, 0.1, 13, 8]]}, "bad_box"),
+        ({"obbs": [[0.0, 0, 0.5, 0, 0.5, 40, 0, 40]]}, "bad_box"),
+        ({"polygons": [[3, 2, 13, 2, 13, 8]]}, "bad_mask"),
+    ],
+    ids=["box", "obb", "polygon"],
+)
+def test_pixels_in_a_normalised_submission_are_noticed(release: Release, tmp_path: Path, record: dict[str, object], code: str) -> None:
+    file = write_lines(tmp_path / "p.jsonl", {"query_id": "q-1", **record}, modalities=ALL, space="normalised")
+
+    found = read_predictions(file, release)
+
+    assert [problem.code for problem in found.problems] == [code]
+    assert "far outside the image, which is 0 to 1 in the declared space 'normalised'" in found.problems[0].detail
+
+
+def test_a_normalised_box_may_reach_over_the_edge(release: Release, tmp_path: Path) -> None:
+    file = write_lines(tmp_path / "p.jsonl", {"query_id": "q-1", "boxes": [[-0.1, 0, 1.1, 0.5]]}, modalities=ALL, space="normalised")
+
+    assert read_predictions(file, release).records["q-1", 0].boxes == pytest.approx(np.array([[-6.0, 0, 66, 20]]))
+
+
+@pytest.mark.parametrize("value", ["x", [["a", "b"]], [[0.1, 0.2]], 5])
+def test_broken_normalised_polygons_and_boxes_are_unparsed(release: Release, tmp_path: Path, value: object) -> None:
+    records = [{"query_id": "q-1", "polygons": value}, {"query_id": "q-2", "boxes": value}]
+
+    found = read_predictions(write_lines(tmp_path / "p.jsonl", *records, modalities=ALL, space="normalised"), release)
+
+    assert len(found.problems) == 2
+    assert all(record.unparsed for record in found.records.values())
