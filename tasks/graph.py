@@ -8,16 +8,18 @@ import shapely
 from numpy.typing import NDArray
 
 from tasks.boxes import read_masks
-from tasks.scenes import open_scene, scene_items
+from tasks.scenes import scene_items
 from tasks.steps import Done, Item, Made
 from tasks.tables import item_table
 from tasks.workspace import Workspace
 from trigpoint.boxes.measure import plane_mask
 from trigpoint.errors import InputError
+from trigpoint.geometry.frames import SceneFrame
+from trigpoint.records.scene import Scene
 from trigpoint.records.stage import Drop, ItemResult
 from trigpoint.records.tables import DISTANCE_SCHEMA
 from trigpoint.scene_graph.build import SceneMasks, build_graph, outlines_to_ground
-from trigpoint.scene_graph.graph import EDGE_SCHEMA, Nodes, SceneGraph, algebra_violations
+from trigpoint.scene_graph.graph import EDGE_SCHEMA, Nodes, SceneGraph, algebra_violations, verdicts_from_edges
 
 
 def plan(workspace: Workspace, done: Done) -> list[Item]:
@@ -55,7 +57,8 @@ def masks_of_rows(rows: list[dict[str, Any]], labels: NDArray[np.uint16], planes
 
 def make(workspace: Workspace, item: Item) -> Made:
     """Build the scene graph and check its algebra."""
-    scene, frame, valid = open_scene(workspace, item.payload)
+    scene = Scene.model_validate(item.payload["scene"])
+    frame = SceneFrame(scene.crs, scene.transform, scene.frame)
     rules = workspace.config.rules
     boxes = ItemResult.model_validate(item.payload["boxes"])
     rows = item_table(workspace, boxes, "instance").to_pylist()
@@ -80,17 +83,18 @@ def make(workspace: Workspace, item: Item) -> Made:
         masks,
         frame,
         scene.shorter_side_m,
-        int(np.count_nonzero(valid)),
+        round(scene.valid_share * scene.width * scene.height),
         rules,
     )
     violations = algebra_violations(graph)
     if violations:
         raise InputError(f"scene {scene.scene_id!r}: the graph breaks its own algebra ({len(violations)}): {violations[0]}")
     n = len(rows)
+    upper_m = graph.distance_m[np.triu_indices(n, 1)]
     distance = {
         "scene_id": [scene.scene_id],
         "instance_ids": [list(graph.nodes.instance_ids)],
-        "upper_m": [graph.distance_m[np.triu_indices(n, 1)].tolist()],
+        "upper_m": pa.ListArray.from_arrays([0, len(upper_m)], upper_m),
         "valid_px": [graph.valid_px],
     }
     edges = graph.to_edges()
@@ -99,9 +103,6 @@ def make(workspace: Workspace, item: Item) -> Made:
 
 def load_graph(workspace: Workspace, scene: dict[str, Any], rows: list[dict[str, Any]], result: ItemResult) -> SceneGraph | None:
     """Rebuild the graph that the resolver needs from its stored tables; None for a scene without one."""
-    from trigpoint.records.scene import Scene
-    from trigpoint.scene_graph.graph import verdicts_from_edges
-
     distance = item_table(workspace, result, "distance")
     if distance.num_rows == 0:
         return None
