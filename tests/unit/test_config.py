@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from trigpoint.config import check_files, load_config
+from trigpoint.config import check_files, check_names, load_config
 from trigpoint.errors import ConfigError
 
 ROOT = Path(__file__).parents[2]
@@ -119,3 +119,39 @@ def test_relations_are_known_and_come_with_their_inverses(tmp_path: Path, relati
 def test_shares_are_not_negative(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="greater than or equal to 0"):
         load_config(written(tmp_path, split={"shares": {"train": 1.5, "val": -0.5, "test": 0.0}}))
+
+
+def test_screening_lists_are_found_from_the_file_and_count_by_name(tmp_path: Path) -> None:
+    screen = [{"name": "seen", "footprints": "lists/f.gpkg"}, {"name": "tiles", "hashes": "h.txt"}]
+    one, other = tmp_path / "one", tmp_path / "other"
+    for folder in (one, other):
+        folder.mkdir()
+    config = load_config(written(one, split={"screen": screen}))
+
+    assert [s.path for s in config.split.screen] == [one / "lists" / "f.gpkg", one / "h.txt"]
+    assert f"split.screen.tiles: {one / 'h.txt'} does not exist" in check_files(config)
+    assert config.sha256() == load_config(written(other, split={"screen": screen})).sha256()
+
+
+@pytest.mark.parametrize(
+    ("split", "message"),
+    [
+        ({"screen": [{"name": "both", "footprints": "f.gpkg", "hashes": "h.txt"}]}, "needs either footprints or hashes"),
+        ({"screen": [{"name": "x", "hashes": "h.txt"}, {"name": "x", "hashes": "g.txt"}]}, "expected each once"),
+        ({"protocols": ["depth", "depth"]}, "expected each once"),
+        ({"protocols": []}, "at least 1 item"),
+        ({"shares": {"train": 0.5}}, "shares sum to 0.5"),
+        ({"geographic": {"by": "source"}}, "name each source once"),
+        ({"geographic": {"by": "region", "sources": {"test": ["here"]}}}, "name each source once"),
+    ],
+)
+def test_split_blocks_that_make_no_sense_are_refused(tmp_path: Path, split: dict[str, object], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        load_config(written(tmp_path, split=split))
+
+
+def test_sources_of_the_geographic_protocol_must_exist(tmp_path: Path) -> None:
+    (tmp_path / "taxonomy.yaml").write_bytes((ROOT / "taxonomy" / "settlement.v1.yaml").read_bytes())
+    config = load_config(written(tmp_path, split={"geographic": {"by": "source", "sources": {"train": ["here"], "test": ["ther"]}}}))
+
+    assert check_names(config) == ["split.geographic.sources.test: 'ther' is no source; they are here"]

@@ -51,6 +51,33 @@ def test_a_release_opens_without_reading_anything_else(tmp_path: Path) -> None:
             getattr(release, part)
 
 
+def test_a_split_takes_all_queries_of_its_scenes_or_those_it_lists(folder: Path) -> None:
+    listed = {
+        "protocol": "depth",
+        "assignment": {"train": ["s-a"], "val": [], "test": ["s-b"]},
+        "queries": {"train": ["q-2"], "test": ["q-7"]},
+    }
+    path = folder / "splits" / "depth.json"
+    path.write_text(json.dumps(listed))
+    release = Release.open(folder)
+
+    found = {(p, s): [q.query_id for q in release.queries_of(p, s)] for p in ("scene-disjoint", "depth") for s in ("val", "test")}
+    path.unlink()
+
+    assert found == {
+        ("scene-disjoint", "val"): [],
+        ("scene-disjoint", "test"): ["q-5", "q-6", "q-7"],
+        ("depth", "val"): [],
+        ("depth", "test"): ["q-7"],
+    }
+
+
+@pytest.mark.parametrize(("protocol", "split"), [("depth", "test"), ("scene-disjoint", "dev")])
+def test_an_unknown_protocol_or_split_is_told_with_those_there_are(folder: Path, protocol: str, split: str) -> None:
+    with pytest.raises(InputError, match=r"is not in release toy 1, which has scene-disjoint \(test, train, val\)"):
+        Release.open(folder).queries_of(protocol, split)
+
+
 def test_masks_and_index_map_say_the_same(folder: Path) -> None:
     release = Release.open(folder)
 
