@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -43,6 +44,7 @@ def plan(workspace: Workspace, done: Done) -> list[Item]:
     payload = {
         "scenes": scenes,
         "collect": [result.to_json() for result in done["collect"]],
+        "candidates": [result.to_json() for result in done["candidates"]],
         "selection": [result.to_json() for result in done["selection"]],
         "split": [result.to_json() for result in done["split"]],
         "drops": drops,
@@ -108,9 +110,24 @@ def gather_content(workspace: Workspace, payload: dict[str, Any]) -> ReleaseCont
         licences=licences(workspace),
         review={"policy": config.review.policy, "note": config.review.note},
         unknown_is_other=dict(config.unknown_is_other),
+        certificate=_certificate(workspace, payload),
         drops=[Drop.model_validate(value) for value in payload["drops"]],
         notes=item_table(workspace, selection, "note").column("text").to_pylist(),
     )
+
+
+def _certificate(workspace: Workspace, payload: dict[str, Any]) -> dict[str, Any]:
+    """The manifest's block on stability: what was tried in all scenes, by level."""
+    levels: dict[str, Counter[str]] = {}
+    for value in payload["candidates"]:
+        for row in item_table(workspace, ItemResult.model_validate(value), "certificate").to_pylist():
+            levels.setdefault(str(row.pop("level")), Counter()).update(row)
+    config = workspace.config
+    return {
+        "jitters": config.query.certificate_jitters,
+        "seed": config.seed,
+        "levels": {level: dict(counts) for level, counts in sorted(levels.items())},
+    }
 
 
 def _scene_table(

@@ -119,7 +119,7 @@ class QueryConfig(ConfigPart):
     )
     paraphrases: tuple[Path, ...] = Field(
         default=(),
-        description="JSON Lines of {query_id, sentence}: further sentences, taken when the grammar reads each as its program and nothing else",
+        description="JSON Lines of {query_id, sentence}: further sentences, taken when they parse to exactly their program",
     )
 
     @model_validator(mode="after")
@@ -290,7 +290,7 @@ class ReleaseConfig(ConfigPart):
         return _file_names(self.model_dump(mode="json", exclude={"run"}))
 
 
-_PATH_KEYS = ("path", "taxonomy", "footprints", "hashes")
+_PATH_KEYS = ("path", "taxonomy", "footprints", "hashes", "paraphrases")
 """Keys that hold a path, where they hold a text."""
 
 
@@ -331,6 +331,7 @@ def load_config(path: Path) -> ReleaseConfig:
     return config.model_copy(
         update={
             "taxonomy": _absolute(base, config.taxonomy),
+            "query": config.query.model_copy(update={"paraphrases": tuple(_absolute(base, path) for path in config.query.paraphrases)}),
             "sources": tuple(_source_from(base, source) for source in config.sources),
             "split": config.split.model_copy(update={"screen": tuple(_screen_from(base, screen) for screen in config.split.screen)}),
             "run": config.run.model_copy(
@@ -428,5 +429,6 @@ def check_files(config: ReleaseConfig) -> list[str]:
         paths.append((f"sources.{source.name}.imagery", source.imagery.path))
         for name in ("pois", "footprints", "annotations"):
             paths += [(f"sources.{source.name}.{name}", part.path) for part in getattr(source, name)]
+    paths += [("query.paraphrases", path) for path in config.query.paraphrases]
     paths += [(f"split.screen.{screen.name}", screen.path) for screen in config.split.screen]
     return [f"{place}: {path} does not exist" for place, path in paths if not path.is_file()]

@@ -1,7 +1,7 @@
 """Candidate programs of one scene: all are tried, executed, and kept only when every release rule holds.
 
 Every program that the forms of the five levels allow is executed; what the rules forbid is counted by reason. Of what may be released,
-levels 4 and 5 hand on at most a number per category, drawn by a generator seeded by scene, since a scene has far more than any release asks.
+levels 4 and 5 hand on at most a number per category, drawn by a generator seeded by scene: a scene has far more than any release asks.
 Not here: which candidates are released (`trigpoint.programs.select`), and whether answers are stable (`trigpoint.programs.certificate`).
 """
 

@@ -7,8 +7,10 @@ from typing import Any
 
 import jinja2
 import numpy as np
+import pyarrow.compute as pc
 from PIL import Image
 
+from trigpoint.categories import TRUE
 from trigpoint.release.content import ReleaseContent
 from trigpoint.release.reader import Release
 from trigpoint.release.show import contact_sheet, draw_query, draw_scene
@@ -57,6 +59,8 @@ def card_facts(release: Release, notes: list[str]) -> dict[str, Any]:
         "kinds": sorted(Counter(query.kind for query in queries).items()),
         "difficulties": sorted(Counter(query.difficulty for query in queries).items()),
         "answer_size": {"mean": float(np.mean(answers)), "max": max(answers)} if answers else None,
+        "query_figures": _query_figures(release),
+        "edges": _spread(_edges_per_scene(release)),
         "gsd": sorted({round(row["gsd_m"], 4) for row in scenes}),
         "splits": dict(sorted(release.splits.items())),
         **_split_facts(release),
@@ -80,3 +84,48 @@ def _split_facts(release: Release) -> dict[str, Any]:
         "low_information_sd": threshold,
     }
     return {"split_groups": groups, "screening": document["screening"]}
+
+
+def _spread(values: list[float]) -> dict[str, float] | None:
+    """Mean, median and maximum; None of nothing."""
+    return {"mean": float(np.mean(values)), "median": float(np.median(values)), "max": float(max(values))} if values else None
+
+
+def _edges_per_scene(release: Release) -> list[float]:
+    """TRUE edges of every scene."""
+    true_edges = release.relations.filter(pc.field("verdict") == "TRUE").group_by("scene_id").aggregate([("verdict", "count")])
+    n_edges = {row["scene_id"]: row["verdict_count"] for row in true_edges.to_pylist()}
+    return [float(n_edges.get(scene_id, 0)) for scene_id in release.scenes.column("scene_id").to_pylist()]
+
+
+def _query_figures(release: Release) -> dict[str, Any]:
+    """What makes queries hard: candidates of the category in the scene, and how much of the scene the answer covers."""
+    taxonomy = release.taxonomy
+    if taxonomy is None:
+        return {"candidates": None, "answer_percent": None, "sentences": 0}
+    closed = frozenset(release.manifest["unknown_is_other"])
+    columns = ["scene_id", "instance_id", "category", "countable", "area_px"]
+    instances = release.instances.select(columns).to_pylist()
+    values: dict[str, Counter[tuple[str, ...]]] = {}
+    for row in instances:
+        if row["countable"]:
+            values.setdefault(row["scene_id"], Counter())[tuple(row["category"])] += 1
+    area_px = {row["instance_id"]: row["area_px"] for row in instances}
+    valid_px = {
+        row["scene_id"]: row["width"] * row["height"] * row["valid_share"] for row in release.scenes.drop_columns(["geometry"]).to_pylist()
+    }
+    known: dict[tuple[str, tuple[str, ...]], int] = {}
+    for query in release.queries:
+        key = (query.scene_id, query.category)
+        if key not in known:
+            known[key] = sum(
+                n
+                for value, n in values.get(query.scene_id, Counter()).items()
+                if all(taxonomy.membership(value, category, closed) == TRUE for category in query.category)
+            )
+    shares = [100 * sum(area_px[a] for a in query.answer_ids) / valid_px[query.scene_id] for query in release.queries if query.answerable]
+    return {
+        "candidates": _spread([float(known[query.scene_id, query.category]) for query in release.queries]),
+        "answer_percent": _spread(shares),
+        "sentences": sum(len(query.sentences) for query in release.queries),
+    }

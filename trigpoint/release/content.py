@@ -28,6 +28,7 @@ class ReleaseContent(NamedTuple):
         licences: Rows of the manifest.
         review: policy, note.
         unknown_is_other: Axis → reason.
+        certificate: The manifest's block on how stable the answers are.
         drops: Everything that was dropped on the way.
         notes: Further lines for the card (shortfalls).
     """
@@ -48,6 +49,7 @@ class ReleaseContent(NamedTuple):
     licences: list[dict[str, str | None]]
     review: dict[str, str]
     unknown_is_other: dict[str, str]
+    certificate: dict[str, Any]
     drops: list[Drop]
     notes: list[str]
 

@@ -7,6 +7,7 @@ import json
 import platform
 import shutil
 from collections import Counter
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,9 @@ from trigpoint.versions import library_versions
 
 FORMAT_VERSION = 1
 """Version of docs/release-format.md that this module writes."""
+
+PROGRAM_SCHEMA_FILE = "program.v1.schema.json"
+"""JSON Schema of a query's program, copied into every release."""
 
 UNLISTED = ("manifest.json", "audit.json")
 """The two files that the manifest's list does not name."""
@@ -72,6 +76,8 @@ def write_release(folder: Path, content: ReleaseContent) -> dict[str, Any]:
     for prompt in content.prompts:
         (folder / "prompts").mkdir(exist_ok=True)
         shutil.copyfile(prompt, folder / "prompts" / prompt.name)
+    (folder / "schemas").mkdir(exist_ok=True)
+    (folder / "schemas" / PROGRAM_SCHEMA_FILE).write_bytes(files("trigpoint.programs").joinpath(PROGRAM_SCHEMA_FILE).read_bytes())
     write_stac(folder, content)
     write_manifest(folder, content)
     write_card(folder, content)
@@ -155,6 +161,7 @@ def counts_of(content: ReleaseContent) -> dict[str, Any]:
         "queries": len(content.queries),
         "answerable": answerable,
         "unanswerable": len(content.queries) - answerable,
+        "counterfactual_pairs": sum(query["counterfactual_of"] is not None for query in content.queries) // 2,
         "levels": {str(k): n for k, n in sorted(Counter(query["level"] for query in content.queries).items())},
         "drops": _drop_counts(content.drops),
     }
@@ -169,12 +176,12 @@ def _drop_counts(drops: list[Drop]) -> dict[str, int]:
 
 def write_manifest(folder: Path, content: ReleaseContent) -> dict[str, Any]:
     """Write manifest.json over the files that are in the folder now; returns it."""
-    files = [
+    listed = [
         {"path": path.relative_to(folder).as_posix(), "bytes": path.stat().st_size, "sha256": digest_file(path)}
         for path in sorted(p for p in folder.rglob("*") if p.is_file())
         if path.relative_to(folder).as_posix() not in UNLISTED
     ]
-    files.sort(key=lambda row: str(row["path"]))
+    listed.sort(key=lambda row: str(row["path"]))
     states = Counter(content.instances.column("review_state").to_pylist())
     manifest = {
         **content.identity,
@@ -183,10 +190,11 @@ def write_manifest(folder: Path, content: ReleaseContent) -> dict[str, Any]:
         "config_sha256": content.config_sha256,
         "versions": {"trigpoint": trigpoint.__version__, "python": platform.python_version(), **library_versions()},
         "counts": counts_of(content),
-        "files": files,
+        "files": listed,
         "licences": content.licences,
         "review": {**content.review, "states": dict(sorted(states.items()))},
         "unknown_is_other": content.unknown_is_other,
+        "certificate": content.certificate,
         "protocols_left_out": content.protocols_left_out,
     }
     write_json(folder / "manifest.json", manifest)
