@@ -17,7 +17,7 @@ from rich.console import Group
 from trigpoint.errors import InputError
 from trigpoint.records.query import Query
 from trigpoint.scoring.metrics import METRICS, category_of
-from trigpoint.scoring.pages import Sheet, group_reasons, keep_defined, number, percent, to_console, to_markdown
+from trigpoint.scoring.pages import Sheet, group_reasons, number, percent, to_console, to_markdown
 from trigpoint.scoring.report import MOST_PROBLEMS, ScoreReport, definitions, errors_sheet, headline_sheet, print_metric, problem_sheet
 from trigpoint.scoring.statistics import RankAgreement, bootstrap_shares, holm, rank_agreement, two_sided_p
 
@@ -246,8 +246,7 @@ class Comparison(NamedTuple):
             for m in METRICS
             if any(report.metrics[m.metric_id] is not None for report in by_rank.values())
         ]
-        columns, kept = keep_defined(("metric", *by_rank), rows, 1 + len(by_rank))
-        return Sheet("All metrics that are defined (per cent; MCC -1 to 1)", columns, kept, is_long=True)
+        return Sheet("All metrics that are defined (per cent; MCC -1 to 1)", ("metric", *by_rank), tuple(rows), is_long=True)
 
 
 def _interval(low: float | None, high: float | None, show: Any) -> str:
