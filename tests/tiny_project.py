@@ -15,7 +15,8 @@ ROOT = Path(__file__).parents[1]
 LEFT, TOP, PIXEL = 354000.0, 3057000.0, 0.5
 
 
-def _raster(path: Path, left: float, top: float, seed: int) -> None:
+def make_raster(path: Path, left: float, top: float, seed: int) -> None:
+    """Write 480 × 300 pixels of noise in UTM 45 N."""
     random = np.random.default_rng(seed)
     pixels = random.integers(1, 255, (3, 300, 480), dtype=np.uint8)
     with rasterio.open(
@@ -53,7 +54,7 @@ def make_project(folder: Path, **changes: Any) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "settlement.v1.yaml").write_bytes((ROOT / "taxonomy" / "settlement.v1.yaml").read_bytes())
     for name, left, seed in (("a", LEFT, 1), ("b", LEFT + 5000, 2)):
-        _raster(folder / f"{name}.tif", left, TOP, seed)
+        make_raster(folder / f"{name}.tif", left, TOP, seed)
         _footprints(folder / f"{name}.geojson", left, TOP, seed)
     drawn = [("road", _box(LEFT, TOP, 0, 140, 480, 8)), ("open_ground", _box(LEFT, TOP, 30, 60, 60, 40))]
     gpd.GeoDataFrame({"category": [c for c, _ in drawn]}, geometry=[g for _, g in drawn], crs=32645).to_file(

@@ -82,7 +82,7 @@ def certify(
     """
     anchors = {anchor: resolver.denoted(anchor) for candidate in candidates for anchor in anchors_of(candidate.node)}
     changes: Counter[str] = Counter()
-    for jitter in range(n_jitters):
+    for jitter in range(n_jitters if candidates else 0):
         graph = measure_jittered(scene, resolver.rules, sorted(set(anchors.values())), seed, jitter)
         sharp = Resolver(graph, resolver.taxonomy, resolver.rules, resolver.unknown_is_other, is_sharp=True)
         changes.update(_changed(candidates, anchors, sharp))
