@@ -11,12 +11,13 @@ import shapely
 
 from tasks.boxes import read_masks
 from tasks.graph import load_graph, masks_of_rows
-from tasks.scenes import open_scene, results_by_item, scene_items
+from tasks.scenes import collected_scenes, open_scene, results_by_item, scene_items
 from tasks.steps import Done, Item, Made
 from tasks.tables import item_table, table_digest
 from tasks.workspace import Workspace
 from trigpoint.errors import InputError
 from trigpoint.geometry.frames import SceneFrame, transformer
+from trigpoint.identity import digest_json
 from trigpoint.language.parser import SentenceParser, accept_paraphrase
 from trigpoint.language.sentences import sentences
 from trigpoint.programs.certificate import MeasuredScene, certify
@@ -103,13 +104,14 @@ def _candidate_row(candidate: Candidate) -> dict[str, Any]:
 
 
 def plan_selection(workspace: Workspace, done: Done) -> list[Item]:
-    """One item: all candidates of all scenes."""
+    """One item: all candidates of all scenes, and which of these are north-up."""
     results = done["candidates"]
+    north_up = [entry.scene.scene_id for entry in collected_scenes(workspace, done) if entry.scene.frame.is_north_up]
     return [
         Item(
             item_id="all",
-            inputs=tuple(f"{result.item_id}:{result.content_sha256}" for result in results),
-            payload={"candidates": [result.to_json() for result in results]},
+            inputs=(*(f"{result.item_id}:{result.content_sha256}" for result in results), digest_json(north_up)),
+            payload={"candidates": [result.to_json() for result in results], "north_up": north_up},
         )
     ]
 
@@ -166,7 +168,8 @@ def make_selection(workspace: Workspace, item: Item) -> Made:
         for c in selection.chosen
     ]
     said = {c.query_id: list(sentences(c.node, workspace.taxonomy)) for c in selection.chosen}
-    drops = _add_paraphrases(workspace, {c.query_id: c for c in selection.chosen}, said)
+    north_up = set(item.payload["north_up"])
+    drops = _add_paraphrases(workspace, {c.query_id: c for c in selection.chosen}, north_up, said)
     rows = [
         {"query_id": c.query_id, "scene_id": c.scene_id, "position": position, "text": text}
         for c in selection.chosen
@@ -180,9 +183,9 @@ def make_selection(workspace: Workspace, item: Item) -> Made:
     return Made(tables, drops=drops, n_in=sum(result.n_out for result in results), n_out=len(programs))
 
 
-def _add_paraphrases(workspace: Workspace, chosen: dict[str, Candidate], said: dict[str, list[str]]) -> list[Drop]:
+def _add_paraphrases(workspace: Workspace, chosen: dict[str, Candidate], north_up: set[str], said: dict[str, list[str]]) -> list[Drop]:
     """Add the sentences of the paraphrase files that mean exactly their query; the others are dropped with the reason."""
-    parser = SentenceParser(workspace.taxonomy)
+    parsers = {is_north_up: SentenceParser(workspace.taxonomy, is_north_up) for is_north_up in (False, True)}
     drops: list[Drop] = []
     for path in workspace.config.query.paraphrases:
         for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1):
@@ -193,6 +196,7 @@ def _add_paraphrases(workspace: Workspace, chosen: dict[str, Candidate], said: d
                 elif text in said[query_id]:
                     reason, detail = "paraphrase_known", f"{path.name}:{number}: {text!r} is said already"
                 else:
+                    parser = parsers[chosen[query_id].scene_id in north_up]
                     reason, detail = "paraphrase_means_something_else", accept_paraphrase(text, chosen[query_id].node, parser)
                 if detail is None:
                     said[query_id].append(text)

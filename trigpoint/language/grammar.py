@@ -26,6 +26,16 @@ RELATIONS: dict[str, Wordings] = {
 }
 """How a relation is said, by style. `contains` has regions as subjects and is not asked for."""
 
+SCREEN_WORDS = {
+    "left of": "west_of",
+    "to the left of": "west_of",
+    "right of": "east_of",
+    "to the right of": "east_of",
+    "above": "north_of",
+    "below": "south_of",
+}
+"""Words of the screen; read, never written, and only of images that are north-up."""
+
 WITHIN: Wordings = ("within {d} metres of", "no more than {d} metres from", "at most {d} metres from")
 """How `within_<d>m` is said."""
 

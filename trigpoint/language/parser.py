@@ -18,6 +18,7 @@ from trigpoint.language.grammar import (
     NEAREST,
     OPENERS,
     RELATIONS,
+    SCREEN_WORDS,
     SUPERLATIVES,
     WITHIN,
 )
@@ -45,11 +46,18 @@ def words_of(text: str) -> Words:
 
 
 class SentenceParser:
-    """Reads sentences about the categories of one taxonomy."""
+    """Reads sentences about the categories of one taxonomy.
 
-    def __init__(self, taxonomy: Taxonomy) -> None:
+    Args:
+        taxonomy: Its nouns.
+        is_north_up: Whether the scene's image is north-up within 5°: only then are left, right, above and below directions.
+    """
+
+    def __init__(self, taxonomy: Taxonomy, is_north_up: bool = False) -> None:
         self._singular, self._plural = _nouns(taxonomy)
         self._relations = {words_of(wording): name for name, wordings in RELATIONS.items() for wording in wordings}
+        if is_north_up:
+            self._relations |= {words_of(wording): name for wording, name in SCREEN_WORDS.items()}
         self._within = [words_of(wording) for wording in WITHIN]
         self._before = {words_of(w[k]): key for key, w in SUPERLATIVES.items() for k in (0, 2)}
         self._after = {words_of(w[1]): key for key, w in SUPERLATIVES.items()}
@@ -60,6 +68,12 @@ class SentenceParser:
         """Return every distinct program that a sentence can mean, by canonical form; empty when it is not in the grammar."""
         words = words_of(text)
         found = {node.canonical(): node for node, end in self._sentence(words) if end == len(words)}
+        return [found[key] for key in sorted(found)]
+
+    def descriptions(self, text: str) -> list[Node]:
+        """Return every distinct program that the description of one thing ("the pond north of the road") can mean, by canonical form."""
+        words = words_of(text)
+        found = {node.canonical(): node for node, end in self._described(words, 0) if end == len(words)}
         return [found[key] for key in sorted(found)]
 
     def parse(self, text: str) -> Node:
@@ -98,7 +112,7 @@ class SentenceParser:
         for opener in OPENERS:
             for start in _after(words, 0, opener):
                 for of, end in _named(words, start, self._plural):
-                    for first, middle in self._clauses(words, end, of, FRAMES_ALL):
+                    for first, middle in self._clauses(words, end, of, (*FRAMES_ALL, "")):
                         yield first, middle
                         for second, last in self._clauses(words, middle, of, JOINS):
                             yield conjunction((first, second)), last
@@ -131,7 +145,7 @@ class SentenceParser:
             for superlative, end in _one_of(words, start, self._before):
                 for of, last in _named(words, end, self._singular):
                     yield Attr(of, *superlative), last
-                    yield from ((Attr(related, *superlative), stop) for related, stop in self._clauses(words, last, of, FRAMES_ONE))
+                    yield from ((Attr(related, *superlative), stop) for related, stop in self._clauses(words, last, of, (*FRAMES_ONE, "")))
             for of, end in _named(words, start, self._singular):
                 yield of, end
                 for that in _after(words, end, "that"):
@@ -140,7 +154,7 @@ class SentenceParser:
                 yield from self._by_distance(words, end, of)
                 for that_is in _after(words, end, "that is"):
                     yield from self._by_distance(words, that_is, of)
-                yield from self._clauses(words, end, of, FRAMES_ONE)
+                yield from self._clauses(words, end, of, (*FRAMES_ONE, ""))
 
 
 def accept_paraphrase(text: str, program: Node, parser: SentenceParser) -> str | None:

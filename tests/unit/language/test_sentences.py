@@ -112,6 +112,7 @@ def test_sentences_read_as_people_write(program: str, expected: tuple[str, ...])
         "All buildings found near the biggest school, and also to the east of the road.",
         "the buildings situated  close to the school that has the largest area and lie east of the road",
         "any buildings which are in the vicinity of the largest school and are to the east of the road",
+        "all buildings near the largest school and also east of the road",
     ],
 )
 def test_paraphrases_from_elsewhere_are_taken_when_they_mean_the_same(text: str) -> None:
