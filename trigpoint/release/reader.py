@@ -196,6 +196,11 @@ class Release:
             documents[path.stem] = cast(dict[str, Any], document)
         return documents
 
+    @property
+    def known_splits(self) -> str:
+        """Protocols and their splits, for messages."""
+        return "; ".join(f"{name} ({', '.join(sorted(document['assignment']))})" for name, document in self.splits.items()) or "no splits"
+
     def queries_of(self, protocol: str, split: str) -> list[Query]:
         """Return the queries of a split of a protocol, in file order; some protocols take only part of the queries of their scenes.
 
@@ -204,8 +209,7 @@ class Release:
         """
         document = self.splits.get(protocol, {"assignment": {}})
         if split not in document["assignment"]:
-            known = "; ".join(f"{name} ({', '.join(sorted(other['assignment']))})" for name, other in self.splits.items()) or "no splits"
-            raise InputError(f"protocol {protocol!r} with split {split!r} is not in release {self.name}, which has {known}")
+            raise InputError(f"protocol {protocol!r} with split {split!r} is not in release {self.name}, which has {self.known_splits}")
         chosen = query_ids_of(document, split, ((query.query_id, query.scene_id) for query in self.queries))
         return [query for query in self.queries if query.query_id in chosen]
 

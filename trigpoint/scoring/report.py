@@ -367,21 +367,12 @@ def select_queries(release: Release, protocol: str | None = None, split: str | N
     queries = release.queries
     if (protocol is None) != (split is None):
         given, wanted = ("protocol", "split") if split is None else ("split", "protocol")
-        raise InputError(f"a {given} needs a {wanted}; release {release.name} has {_splits(release)}")
+        raise InputError(f"a {given} needs a {wanted}; release {release.name} has {release.known_splits}")
     if protocol is not None and split is not None:
-        assignment: dict[str, list[str]] = release.splits.get(protocol, {}).get("assignment", {})
-        if split not in assignment:
-            raise InputError(f"protocol {protocol!r} with split {split!r} is not in release {release.name}, which has {_splits(release)}")
-        scenes = set(assignment[split])
-        queries = [query for query in queries if query.scene_id in scenes]
+        queries = release.queries_of(protocol, split)
     if kind is not None:
         kinds = sorted({query.kind for query in release.queries})
         if kind not in kinds:
             raise InputError(f"kind {kind!r} is not in release {release.name}, which has {', '.join(kinds) or 'none'}")
         queries = [query for query in queries if query.kind == kind]
     return queries
-
-
-def _splits(release: Release) -> str:
-    known = [f"{protocol} ({', '.join(sorted(document.get('assignment', {})))})" for protocol, document in release.splits.items()]
-    return "; ".join(known) or "no splits"
