@@ -15,6 +15,7 @@ from trigpoint.audit.exports import check_coco, check_dota
 from trigpoint.audit.files import check_files, check_manifest, read_manifest
 from trigpoint.audit.findings import AuditError, AuditReport, Notebook
 from trigpoint.audit.georeferencing import SCALE_SLACK, SCALE_TOLERANCE, check_scene, shorter_side
+from trigpoint.audit.hashing import Grid, check_hashes
 from trigpoint.audit.outline import polygon_of
 from trigpoint.audit.ownership import FILE as INSTANCES
 from trigpoint.audit.ownership import Masks, check_ownership, read_masks
@@ -35,7 +36,7 @@ NOT_CERTIFIED = (
     "naturalness of sentences: only their meaning is checked",
     "completeness: whether every thing in the pixels has an instance",
     "drops: their counts by reason cannot be derived from a release",
-    "near duplicates and one place at two dates: groups are found anew from windows and footprints alone",
+    "screening: the lists of other data sets are not in a release",
 )
 DEFAULT_RELATIONS = ("north_of", "east_of", "south_of", "west_of", "near", "far", "inside", "contains", "outside", "overlaps")
 
@@ -75,24 +76,30 @@ def audit_release(folder: Path, sources: Path | None = None, progress: Progress 
             if node is not None:
                 nodes[query.query_id] = node
     jitters = read_certificate(release, None if certificate else REPEATED, notes)
+    grids: dict[str, Grid] = {}
     for done, scene in enumerate(release.scenes.values()):
         tell("scenes", done, len(release.scenes))
         with notes.guard("check_failed", scene.path, scene.scene_id, "a scene that can be checked"):
-            _audit_scene(release, scene, nodes, jitters, notes)
+            _audit_scene(release, scene, nodes, jitters, grids, notes)
     tell("scenes", len(release.scenes), len(release.scenes))
-    _audit_across(release, nodes, sources, notes, tell)
+    _audit_across(release, nodes, grids, sources, notes, tell)
     left_open = [NOT_RECUT] if sources is None else []
     if jitters is not None and jitters.repeated < jitters.jitters:
         left_open.append(f"stability of answers: {jitters.repeated} of the certificate's {jitters.jitters} jitters were repeated")
     return notes.report(manifest_sha256, (*NOT_CERTIFIED, *left_open))
 
 
-def _audit_scene(release: Release, scene: Scene, nodes: dict[str, Node], jitters: Certificate | None, notes: Notebook) -> None:
+def _audit_scene(
+    release: Release, scene: Scene, nodes: dict[str, Node], jitters: Certificate | None, grids: dict[str, Grid], notes: Notebook
+) -> None:
     """Audit all that belongs to one scene."""
     derived = check_scene(release, scene, notes)
     if derived is None:
         return
     frame, valid = derived
+    grid = check_hashes(release, scene, valid, notes)
+    if grid is not None:
+        grids[scene.scene_id] = grid
     masks = read_masks(release, scene, frame, valid, notes)
     present = check_ownership(scene, release.instances_of(scene.scene_id), masks, frame, notes)
     for instance in present:
@@ -141,7 +148,9 @@ def _audit_query(release: Release, query: Query, node: Node, world: World, masks
     check_difficulty(release, query, node, world, masks, notes)
 
 
-def _audit_across(release: Release, nodes: dict[str, Node], sources: Path | None, notes: Notebook, tell: Progress) -> None:
+def _audit_across(
+    release: Release, nodes: dict[str, Node], grids: dict[str, Grid], sources: Path | None, notes: Notebook, tell: Progress
+) -> None:
     """Audit what spans scenes: queries against each other, sentences, splits, exports, and the sources when they are given."""
 
     def sentences() -> None:
@@ -150,7 +159,7 @@ def _audit_across(release: Release, nodes: dict[str, Node], sources: Path | None
     steps: list[tuple[str, str, Callable[[], None]]] = [
         ("queries", "queries.jsonl", lambda: check_all(release, nodes, notes)),
         ("sentences", "queries.jsonl", sentences),
-        ("splits", "splits", lambda: check_splits(release, notes)),
+        ("splits", "splits", lambda: check_splits(release, nodes, grids, notes)),
         ("coco", "exports/coco.json", lambda: check_coco(release, notes)),
         ("dota", "exports/dota", lambda: check_dota(release, notes)),
     ]

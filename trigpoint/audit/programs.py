@@ -395,6 +395,29 @@ def _is_flip(one: Node, other: Node) -> bool:
     return one.op == "rel" and (one.words[0], other.words[0]) in FLIPS
 
 
+def pairs_of(node: Node) -> set[tuple[str, str]]:
+    """Return the (category, relation) pairs of a program: of every relation and superlative in it, its anchors too.
+
+    >>> sorted(pairs_of(parse_canonical("(rel (and (cat b) (cat a)) near (attr (cat c) area most))")))
+    [('a+b', 'near'), ('c', 'area:most')]
+    """
+    found: set[tuple[str, str]] = set()
+    for child in node.children:
+        found |= pairs_of(child)
+    if node.op not in ("cat", "and"):
+        relation = ":".join(node.words) or node.op
+        found.add(("+".join(sorted(_categories_in(node.children[0]))), relation))
+    return found
+
+
+def _categories_in(node: Node) -> set[str]:
+    """Return the categories of a node: of an `and` those of its arguments, of anything else those of what it selects from."""
+    if node.op == "cat":
+        return {node.words[0]}
+    parts = node.children if node.op == "and" else node.children[:1]
+    return {name for part in parts for name in _categories_in(part)}
+
+
 def count_differences(one: Node, other: Node) -> tuple[int, int]:
     """Count where two programs differ: (nodes whose word is flipped to its counterpart, all other differences).
 

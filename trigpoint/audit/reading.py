@@ -5,6 +5,7 @@ opinion about values.
 """
 
 import json
+import re
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, cast
@@ -24,10 +25,11 @@ compute: Any = pyarrow.compute
 MAX_PIXELS = 1 << 30
 """A scene or raster with more pixels than this is not opened: a release is not trusted to be small."""
 
+HASH = re.compile(r"[0-9a-f]{16}")
 SCENE_COLUMNS = (
     "scene_id", "path", "mask_path", "region_path", "crs", "transform", "width", "height", "gsd_m", "pixel_area_m2", "metric_crs",
     "scale_k", "convergence_deg", "image_up_deg", "north_up", "valid_share", "shorter_side_m", "source", "source_sha256", "window",
-    "licence", "attribution", "acquired", "how", "poi_id", "geometry",
+    "licence", "attribution", "acquired", "how", "poi_id", "phash", "grey_sd", "outside", "geometry",
 )  # fmt: skip
 INSTANCE_COLUMNS = (
     "instance_id", "scene_id", "label", "plane", "category", "countable", "boxable", "cut", "area_px", "area_m2", "perimeter_m",
@@ -68,6 +70,9 @@ class Scene:
     licence: str
     how: str
     poi_id: str | None
+    phash: tuple[int, ...]
+    grey_sd: float
+    outside: tuple[str, ...]
     geometry: bytes
 
 
@@ -283,13 +288,22 @@ def _scene(row: dict[str, Any]) -> Scene:
     if row["width"] < 1 or row["height"] < 1 or row["width"] * row["height"] > MAX_PIXELS:
         raise ValueError(f"size {row['width']} x {row['height']} px")
     values: dict[str, Any] = {n: row[n] for n in Scene.__dataclass_fields__}
-    numbers = ("gsd_m", "pixel_area_m2", "scale_k", "convergence_deg", "image_up_deg", "valid_share", "shorter_side_m")
+    numbers = ("gsd_m", "pixel_area_m2", "scale_k", "convergence_deg", "image_up_deg", "valid_share", "shorter_side_m", "grey_sd")
     values.update({n: float(row[n]) for n in numbers})
     for text in ("scene_id", "path", "mask_path", "crs", "metric_crs", "source", "source_sha256"):
         if not isinstance(row[text], str):
             raise TypeError(f"{text} is {row[text]!r}")
-    values.update(transform=(a, b, c, d, e, f), window=(col, line, width, height))
+    values.update(transform=(a, b, c, d, e, f), window=(col, line, width, height), outside=tuple(str(v) for v in row["outside"] or ()))
+    values["phash"] = tuple(_hash(text) for text in row["phash"])
+    if len(values["phash"]) != 8:
+        raise ValueError(f"{len(values['phash'])} hashes, expected 8")
     return Scene(**values)
+
+
+def _hash(text: str) -> int:
+    if not HASH.fullmatch(text):
+        raise ValueError(f"hash {text!r} is not 16 lower-case hex digits")
+    return int(text, 16)
 
 
 def _instance(row: dict[str, Any]) -> Instance:

@@ -294,6 +294,24 @@ def graph_rows(scene_id, ground):
     return sorted(rows, key=lambda r: (r["scene_id"], r["subject_id"], r["anchor_id"], r["relation"]))
 
 
+def hashes(bands):
+    """`phash` and `grey_sd` of a picture of 128 x 160 pixels: every cell of the grid is 4 x 5 whole pixels."""
+    grey = np.tensordot([0.299, 0.587, 0.114], bands.astype(float), axes=1)
+    grid = grey.reshape(32, HEIGHT // 32, 32, WIDTH // 32).mean(axis=(1, 3))
+    found = []
+    for turned in [np.rot90(grid, k) for k in range(4)] + [np.rot90(grid.T, k) for k in range(4)]:
+        low = dct_matrix() @ turned @ dct_matrix().T
+        bits = "".join("1" if low[u, v] > 1e-6 and u + v else "0" for u in range(8) for v in range(8))
+        found.append(f"{int(bits, 2):016x}")
+    return {"phash": found, "grey_sd": float(grid.std())}
+
+
+def dct_matrix():
+    """The first eight rows of the orthonormal DCT-II of 32 values, from its formula."""
+    u, x = np.arange(8)[:, None], np.arange(32)[None, :]
+    return np.cos(np.pi * (2 * x + 1) * u / 64) * np.where(u == 0, math.sqrt(1 / 32), math.sqrt(2 / 32))
+
+
 def build_scene(folder, sources, scene_id):
     ground = Ground(scene_id)
     crs, t, metric, source = SCENES[scene_id]
@@ -318,7 +336,8 @@ def build_scene(folder, sources, scene_id):
         "pixel_area_m2": ground.pixel_area, "metric_crs": metric, "scale_k": ground.k, "convergence_deg": ground.convergence,
         "image_up_deg": ground.image_up, "north_up": True, "valid_share": 1.0, "shorter_side_m": ground.side, "source": source,
         "source_sha256": sha256((sources / f"{source} ä.tif").read_bytes()), "window": [col, row, width, height], "licence": "CC0-1.0",
-        "attribution": "nobody", "acquired": None, "how": "window", "poi_id": None,
+        "attribution": "nobody", "acquired": None, "how": "window", "poi_id": None, "outside": [],
+        **hashes(noise[:, row : row + height, col : col + width]),
         "geometry": shapely.to_wkb(ground.lonlat((0, 0, WIDTH, HEIGHT))),
     }  # fmt: skip
     return scene, instances, graph_rows(scene_id, ground)
@@ -389,6 +408,33 @@ def smallest_distance(one, other):
     return float(pyproj.Geod(ellps="WGS84").inv(a[i, 0], a[i, 1], b[j, 0], b[j, 1])[2].min())
 
 
+def split_file(scenes, per_split):
+    """splits/scene-disjoint.json: nothing is close to anything."""
+    no_pair = {"train-val": None, "val-test": None}
+    bits = [int(scenes[0]["phash"][0], 16) ^ int(found, 16) for found in scenes[1]["phash"]]
+    shares = {name: len(QUERIES) / (2 * len(QUERIES)) * len(ids) for name, ids in per_split.items()}
+    buffer_m = {"same_source": 0, "other_source": 100}
+    n_answerable = sum(1 for entry in QUERIES if entry[5])
+    answerable = round(n_answerable / len(QUERIES), 6)
+    levels = {str(level): sum(1 for entry in QUERIES if entry[1] == level) for level in range(1, 6)}
+    return {
+        "protocol": "scene-disjoint", "version": 1, "seed": 7, "assignment": per_split, "left_out": {}, "rule": {}, "screening": None,
+        "grouping": {
+            "buffer_m": buffer_m, "same_place_share": 0.001,
+            "near_duplicate": {"max_bits": 10, "min_correlation": 0.9, "low_information_sd": 2.0},
+        },
+        "groups": [{"group_id": f"g-{s}", "scenes": [s], "reasons": []} for s in sorted(SCENES)],
+        "proof": {
+            "shared_pixels_between_splits": 0, "smallest_distance_m": {"train-test": smallest_distance(*scenes), **no_pair},
+            "smallest_hash_bits": {"train-test": min(b.bit_count() for b in bits), **no_pair},
+            "scenes": {"train": 1, "test": 1, "val": 0}, "queries": {"train": len(QUERIES), "test": len(QUERIES), "val": 0},
+            "levels": {"train": levels, "test": levels, "val": {}},
+            "answerable_share": {"train": answerable, "test": answerable, "val": None},
+            "target_share": {"train": 0.7, "test": 0.2, "val": 0.1}, "reached_share": shares, "buffer_m": buffer_m,
+        },
+    }  # fmt: skip
+
+
 def build(folder: Path, sources: Path) -> None:
     """Write the whole release and its source rasters."""
     folder.mkdir(parents=True)
@@ -405,17 +451,8 @@ def build(folder: Path, sources: Path) -> None:
     write_lines(folder / "queries.jsonl", queries)
     write_exports(folder, scenes, instances)
     per_split = {"train": ["s-utm"], "test": ["s-merc"], "val": []}
-    split = {
-        "protocol": "scene-disjoint", "version": 1, "seed": 7, "assignment": per_split,
-        "groups": [{"group_id": f"g-{s}", "scenes": [s], "reasons": []} for s in sorted(SCENES)],
-        "proof": {
-            "shared_pixels_between_splits": 0, "smallest_distance_m": {"test-train": smallest_distance(*scenes)},
-            "scenes": {"train": 1, "test": 1, "val": 0}, "queries": {"train": len(QUERIES), "test": len(QUERIES), "val": 0},
-            "target_share": {"train": 0.7, "test": 0.2, "val": 0.1}, "buffer_m": {"same_source": 0, "other_source": 100},
-        },
-    }  # fmt: skip
     (folder / "splits").mkdir()
-    (folder / "splits/scene-disjoint.json").write_text(dump(split))
+    (folder / "splits/scene-disjoint.json").write_text(dump(split_file(scenes, per_split)))
     by_id = {s["scene_id"]: s for s in scenes}
     for name, ids in per_split.items():
         rows = [
@@ -437,6 +474,7 @@ def build(folder: Path, sources: Path) -> None:
     (folder / "sample.png").write_bytes(b"a picture")
     manifest = {
         "name": "tiny", "version": "1", "title": "Tiny", "description": "made by hand", "format_version": 1, "rules": RULES,
+        "protocols_left_out": {"geographic": "all is in one place"},
         "config_sha256": "0" * 64, "versions": {}, "files": [], "unknown_is_other": {"roof": "every roof was looked at"},
         "licences": [
             {"source": "drone", "layer": "pixels", "licence": "CC0-1.0", "attribution": "nobody", "url": None},

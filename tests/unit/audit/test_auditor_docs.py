@@ -22,7 +22,7 @@ def codes_said():
                 name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
                 first = node.args[0] if node.args else None
                 if (
-                    name in ("add", "guard", "_note_pairs")
+                    name in ("add", "guard", "note", "_note_pairs")
                     and isinstance(first, ast.Constant)
                     and re.fullmatch(r"[a-z]+(_[a-z0-9]+)*", str(first.value))
                 ):

@@ -12,10 +12,10 @@ from pycocotools import mask as coco_mask
 
 from trigpoint.audit.boxes import oriented_box, smallest_rectangles
 from trigpoint.audit.georeferencing import apply_transform, metric_choices
+from trigpoint.audit.grouping import nearness, shared_pixels
 from trigpoint.audit.outline import measuring_outline, normalise_ring, pixel_edge_parts, polygon_of, simplify_chain
 from trigpoint.audit.ownership import mask_runs, rle_counts, rle_runs
 from trigpoint.audit.reading import Scene
-from trigpoint.audit.splits import ground_distance, shared_pixels
 
 
 def area_of(corners):
@@ -160,7 +160,7 @@ def test_distances_reach_over_the_antimeridian():
     one, other = shapely.box(179.90, 10, 179.99, 10.1), shapely.box(-179.99, 10, -179.90, 10.1)
 
     _, _, right = pyproj.Geod(ellps="WGS84").inv(179.99, 10.1, -179.99, 10.1)
-    assert ground_distance(one, other) == pytest.approx(right, rel=1e-3)
+    assert nearness(one, other).distance_m == pytest.approx(right, rel=1e-3)
 
 
 def test_windows_that_touch_share_no_pixel():
