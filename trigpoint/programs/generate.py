@@ -247,6 +247,7 @@ class _Generator:
     def _offer_pairs(self, category: Node, nodes: list[Rel], per_kind: int) -> None:
         """Try every pair of relations on one category."""
         found = [self.resolver.execute(node) for node in nodes]
+        positions = [self.resolver.denoted(node.anchor) for node in nodes]
         names = sorted({node.relation for node in nodes})
         clash = {one: {other for other in names if not _may_join(one, other)} for one in names}
         clash_here = {one: {other for other in names if _exclude_each_other(one, other)} for one in names}
@@ -260,7 +261,9 @@ class _Generator:
             clashing, clashing_here = clash[one.relation], clash_here[one.relation]
             for j in range(i + 1, len(nodes)):
                 other = nodes[j]
-                if other.relation in clashing or (other.anchor is one.anchor and other.relation in clashing_here):
+                if other.relation in clashing:
+                    continue
+                if positions[i] == positions[j] and (one.anchor != other.anchor or other.relation in clashing_here):
                     continue
                 other_sure, other_possible = found[j]
                 both = sure & other_sure
@@ -354,9 +357,14 @@ class _Generator:
             one, other = node.args
             assert isinstance(one, Rel)
             assert isinstance(other, Rel)
-            return _may_join(one.relation, other.relation) and not (
-                one.anchor == other.anchor and _exclude_each_other(one.relation, other.relation)
-            )
+            if self.resolver.denoted(one.anchor) == self.resolver.denoted(other.anchor):
+                # one thing under two names in one sentence would be a riddle
+                return (
+                    one.anchor == other.anchor
+                    and _may_join(one.relation, other.relation)
+                    and not _exclude_each_other(one.relation, other.relation)
+                )
+            return _may_join(one.relation, other.relation)
         return True
 
     # controls

@@ -63,6 +63,19 @@ def test_pairs_have_two_different_relations_and_not_two_distances() -> None:
             assert set(names) != {"inside", "outside"}
 
 
+def test_a_pair_never_names_one_anchor_in_two_ways() -> None:
+    n_same = 0
+    for seed in range(6):
+        resolver, made = generated(seed, 12)
+        for node in (c.node for c in made.candidates if c.level == 4):
+            one, other = node.args  # type: ignore[union-attr]
+            if resolver.denoted(one.anchor) == resolver.denoted(other.anchor):  # type: ignore[union-attr]
+                n_same += 1
+                assert one.anchor == other.anchor  # type: ignore[union-attr]
+
+    assert n_same
+
+
 def test_generation_is_the_same_every_time() -> None:
     assert generated(3)[1] == generated(3)[1]
 
