@@ -71,6 +71,60 @@ def angled_box_from_corners(corners: NDArray[np.float64], convention: Convention
     return AngledBox(float(centre[0]), float(centre[1]), width, height, angle)
 
 
+class DotaObject(NamedTuple):
+    """One line of a DOTA label file: corners (4, 2) as written, category as written, difficult flag."""
+
+    corners: NDArray[np.float64]
+    category: str
+    is_difficult: bool
+
+
+class DotaFile(NamedTuple):
+    """What a DOTA label file says: its objects, its ground pixel in metres if stated, and its bad lines: number → problem."""
+
+    objects: list[DotaObject]
+    gsd_m: float | None
+    problems: dict[int, str]
+
+
+def parse_dota(text: str) -> DotaFile:
+    r"""Read a DOTA label file; header lines are optional, categories may hold spaces, bad lines are named and do not stop the others.
+
+    >>> parsed = parse_dota("gsd:0.15\n0 0 4 0 4 2 0 2 storage tank 1\n1 2 3 ship 0\n")
+    >>> parsed.objects[0].category, parsed.gsd_m, parsed.problems
+    ('storage tank', 0.15, {3: 'expected 8 numbers, a category and 0 or 1; found 3 numbers'})
+    """
+    objects: list[DotaObject] = []
+    gsd_m: float | None = None
+    problems: dict[int, str] = {}
+    for number, line in enumerate(text.splitlines(), start=1):
+        words = line.split()
+        if not words or words[0].startswith("imagesource:"):
+            continue
+        if words[0].startswith("gsd:"):
+            stated = _number(words[0].removeprefix("gsd:"))
+            gsd_m = stated if stated is not None and stated > 0 else None
+            continue
+        values = [value for value in map(_number, words[:8]) if value is not None]
+        if len(values) < 8 or len(words) < 10:
+            n_numbers = next((k for k, word in enumerate(words) if _number(word) is None), len(words))
+            problems[number] = f"expected 8 numbers, a category and 0 or 1; found {n_numbers} numbers"
+        elif words[-1] not in ("0", "1"):
+            problems[number] = f"difficult is {words[-1]!r}, expected 0 or 1"
+        else:
+            objects.append(DotaObject(np.array(values).reshape(4, 2), " ".join(words[8:-1]), words[-1] == "1"))
+    return DotaFile(objects, gsd_m, problems)
+
+
+def _number(word: str) -> float | None:
+    """A finite number, or None."""
+    try:
+        value = float(word)
+    except ValueError:
+        return None
+    return value if math.isfinite(value) else None
+
+
 def dota_line(corners: NDArray[np.float64], category: str, is_difficult: bool) -> str:
     """Write one DOTA label: eight coordinates, the category with `-` for spaces, the difficult flag.
 
