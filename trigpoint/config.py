@@ -201,7 +201,7 @@ class ScreenConfig(ConfigPart):
 class SplitConfig(ConfigPart):
     """How scenes are grouped and groups are divided."""
 
-    protocols: tuple[Protocol, ...] = Field(default=("scene-disjoint", "geographic", "cross-scale"), min_length=1)
+    protocols: tuple[Protocol, ...] = Field(default=("scene-disjoint", "geographic", "cross-scale", "depth", "unseen-pair"), min_length=1)
     shares: dict[SplitName, Annotated[float, Field(ge=0)]] = Field(default={"train": 0.6, "val": 0.2, "test": 0.2})
     buffer_m_same_source: float = Field(default=0.0, ge=0)
     buffer_m_other_source: float = Field(default=100.0, ge=0)

@@ -15,11 +15,8 @@ from tasks.publish import staging_folder
 from tasks.stages import STAGES
 from tasks.workspace import Workspace
 from tests.tiny_project import LEFT, make_project
-from trigpoint.config import Protocol
 from trigpoint.geometry.frames import lonlat_from_crs
 from trigpoint.release.reader import Release
-
-PROTOCOLS: tuple[Protocol, ...] = ("scene-disjoint", "geographic", "cross-scale", "depth", "unseen-pair")
 
 
 @pytest.fixture(scope="module")
@@ -29,7 +26,6 @@ def config(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (west, north), (east, south) = lonlat_from_crs("EPSG:32645", np.array([[LEFT + 5010, 3056990], [LEFT + 5130, 3056900]])).tolist()
     feature = {"type": "Feature", "properties": {}, "geometry": json.loads(shapely.to_geojson(shapely.box(west, south, east, north)))}
     split = {
-        "protocols": list(PROTOCOLS),
         "geographic": {"region_km": 2},
         "screen": [{"name": "seen", "footprints": "seen.geojson"}, {"name": "tiles", "hashes": "tiles.txt"}],
     }
