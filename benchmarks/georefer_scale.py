@@ -393,8 +393,10 @@ def run_project(folder: Path, n_scenes: int, seed: int) -> None:
     print(f"{n_scenes} scenes, {int(instance_counts(n_scenes, seed).sum())} instances in {folder}")
     environment = os.environ | {"PYTHONPATH": str(ROOT)}
     for stage in STAGES:
-        process = subprocess.Popen([sys.executable, "-m", "trigpoint", "stage", stage, str(config)], cwd=ROOT, env=environment)
-        _, status, used = os.wait4(process.pid, 0)
+        with (folder / f"{stage}.log").open("w", encoding="utf-8") as log:
+            call = [sys.executable, "-m", "trigpoint", "stage", stage, str(config)]
+            process = subprocess.Popen(call, cwd=ROOT, env=environment, stdout=log, stderr=subprocess.STDOUT)
+            _, status, used = os.wait4(process.pid, 0)
         process.returncode = os.waitstatus_to_exitcode(status)
         cpu_s, peak = used.ru_utime + used.ru_stime, used.ru_maxrss // 1024
         ended = f"peak {peak} MiB   exit {process.returncode}"
