@@ -23,7 +23,7 @@ from trigpoint.audit.programs import Node, World
 from trigpoint.audit.queries import check_absence, check_all, check_answer, check_difficulty, check_form
 from trigpoint.audit.reading import Query, Release, Scene, read_release, scene_edges
 from trigpoint.audit.relations import Limits, check_algebra, check_relations, expect_relations, measure, stored_verdicts
-from trigpoint.audit.sentences import SentenceParser, check_sentences
+from trigpoint.audit.sentences import check_sentences
 from trigpoint.audit.sources import check_sources
 from trigpoint.audit.splits import check_splits
 
@@ -152,13 +152,9 @@ def _audit_across(
     release: Release, nodes: dict[str, Node], grids: dict[str, Grid], sources: Path | None, notes: Notebook, tell: Progress
 ) -> None:
     """Audit what spans scenes: queries against each other, sentences, splits, exports, and the sources when they are given."""
-
-    def sentences() -> None:
-        check_sentences(release, list(release.queries.values()), SentenceParser(release.taxonomy), notes)
-
     steps: list[tuple[str, str, Callable[[], None]]] = [
         ("queries", "queries.jsonl", lambda: check_all(release, nodes, notes)),
-        ("sentences", "queries.jsonl", sentences),
+        ("sentences", "queries.jsonl", lambda: check_sentences(release, notes)),
         ("splits", "splits", lambda: check_splits(release, nodes, grids, notes)),
         ("coco", "exports/coco.json", lambda: check_coco(release, notes)),
         ("dota", "exports/dota", lambda: check_dota(release, notes)),

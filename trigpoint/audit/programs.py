@@ -120,7 +120,7 @@ def parse_json(tree: Any, depth: int = 0) -> Node:
                 raise ProgramError("and takes two arguments")
             return both(*(parse_json(argument, depth + 1) for argument in cast("list[Any]", fields["args"])))
         case "attr":
-            if fields["key"] not in KEYS or fields["extreme"] not in EXTREMES:
+            if fields["key"] not in KEYS or fields["extreme"] not in EXTREMES[: 1 if fields["key"] in ("area", "length") else 2]:
                 raise ProgramError(f"unknown superlative {fields['key']!r} {fields['extreme']!r}")
             return Node("attr", (fields["key"], fields["extreme"]), (parse_json(fields["of"], depth + 1),))
         case "rel":

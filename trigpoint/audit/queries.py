@@ -13,23 +13,21 @@ import shapely
 from numpy.typing import NDArray
 
 from trigpoint.audit.findings import Notebook
+from trigpoint.audit.fitness import check_anchors, check_fitness, selected_node
 from trigpoint.audit.ownership import Masks
 from trigpoint.audit.programs import (
     Node,
     ProgramError,
     World,
-    anchors_of,
-    both,
     canonical_json,
-    cat,
     count_differences,
     level_of,
     parse_canonical,
     parse_json,
     selected_categories,
 )
-from trigpoint.audit.reading import Query, Release, Taxonomy
-from trigpoint.audit.relations import DIRECTIONS, FALSE, TOPOLOGY, TRUE, UNDECIDED
+from trigpoint.audit.reading import Query, Release
+from trigpoint.audit.relations import DIRECTIONS, FALSE, TRUE, UNDECIDED
 
 FILE = "queries.jsonl"
 KINDS = ("answerable", "category_absent", "relation_unsatisfied")
@@ -99,8 +97,7 @@ def check_answer(release: Release, query: Query, node: Node, world: World, notes
             notes.add("answer_not_countable", FILE, item, "countable instances", answer)
     try:
         verdicts = world.execute(node)
-        members = world.execute(_selected(node))
-        _check_anchors(query, node, world, notes)
+        check_anchors(query, node, world, notes)
     except ProgramError as problem:
         notes.add("program_error", FILE, item, "a program that executes", str(problem))
         return
@@ -114,81 +111,7 @@ def check_answer(release: Release, query: Query, node: Node, world: World, notes
         for answer in query.answer_ids:
             if answer in release.instances and release.instances[answer].cut:
                 notes.add("cut_winner", FILE, item, "a winner that is seen whole", answer)
-    n_members = int((members == TRUE).sum())
-    if query.kind != "category_absent" and query.level >= 2 and n_members < 2:
-        notes.add("category_too_small", FILE, item, "at least 2 instances of the category", n_members)
-    if query.level >= 3 and n_members and len(right) > release.rule("answer_max_share", 0.80) * n_members:
-        notes.add("answer_too_large", FILE, item, "at most 80 % of the category", f"{len(right)} of {n_members}")
-    if not unsure and right:
-        _check_needed(query, node, world, verdicts, notes)
-
-
-def _selected(node: Node) -> Node:
-    """Return the category node that a program selects from."""
-    while not node.categories():
-        node = node.children[0]
-    return node
-
-
-def _check_anchors(query: Query, node: Node, world: World, notes: Notebook) -> None:
-    """Anchors denote one thing, are not cut (countable ones), do not fill the scene, and topology has region anchors."""
-    m = world.measures
-    scene = world.release.scenes[query.scene_id]
-    valid_m2 = scene.valid_share * scene.width * scene.height * m.frame.pixel_area_m2
-    limit = world.release.rule("anchor_max_scene_share", 0.40)
-    for relation, anchor in anchors_of(node):
-        notes.count("anchors")
-        row = world.denote(anchor)
-        who = m.instances[row]
-        if who.countable and who.cut:
-            notes.add("anchor_cut", FILE, query.query_id, "an anchor that is seen whole", who.instance_id)
-        if m.areas_m2[row] > limit * valid_m2 * (1 + 1e-6):
-            share = m.areas_m2[row] / valid_m2
-            notes.add("anchor_dominates", FILE, query.query_id, f"at most {limit} of the valid area", f"{who.instance_id}: {share:.3f}")
-        if relation in TOPOLOGY and who.countable:
-            notes.add("topology_anchor", FILE, query.query_id, f"a region as the anchor of {relation}", who.instance_id)
-        if anchor.has_relation():
-            for category in world.taxonomy.categories:
-                verdicts = world.execute(cat(category))
-                if verdicts[row] == TRUE and int((verdicts > FALSE).sum()) == 1:
-                    notes.add("anchor_directly_nameable", FILE, query.query_id, "an anchor that needs its relation", f"the only {category}")
-
-
-def _check_needed(query: Query, node: Node, world: World, verdicts: NDArray[np.int8], notes: Notebook) -> None:
-    """Every part is needed: half an `and`, or the parent category, gives another answer."""
-    if query.level == 4:
-        for half in node.children:
-            if np.array_equal(world.execute(half), verdicts):
-                notes.add("part_unneeded", FILE, query.query_id, "another answer without one relation", f"the same from {half.canonical()}")
-    selected = _selected(node)
-    for category in selected.categories():
-        wider = _widen(selected, category, world.taxonomy)
-        if wider is None:
-            continue
-        try:
-            same = np.array_equal(world.with_care.execute(_replace(node, selected, wider)), verdicts)
-        except ProgramError:
-            continue
-        if same:
-            notes.add("part_unneeded", FILE, query.query_id, f"another answer from {wider.canonical()}", "the same answer")
-
-
-def _widen(selected: Node, category: str, taxonomy: Taxonomy) -> Node | None:
-    """Replace a category by its parent, or drop it where it only narrows (its axis is limited to another category); else None."""
-    known = taxonomy.categories[category]
-    rest = [cat(name) for name in selected.categories() if name != category]
-    if known.parent is not None:
-        return both(cat(known.parent), rest[0]) if rest else cat(known.parent)
-    return rest[0] if rest and taxonomy.axes.get(known.axis) is not None else None
-
-
-def _replace(node: Node, old: Node, new: Node) -> Node:
-    """Put another category node in the place of the selected one (anchors stay)."""
-    if node == old:
-        return new
-    if node.op == "and":
-        return both(_replace(node.children[0], old, new), _replace(node.children[1], old, new))
-    return Node(node.op, node.words, (_replace(node.children[0], old, new), *node.children[1:])) if node.children else node
+    check_fitness(query, node, world, verdicts, notes)
 
 
 def check_absence(query: Query, node: Node, world: World, masks: Masks, notes: Notebook) -> None:
@@ -198,8 +121,10 @@ def check_absence(query: Query, node: Node, world: World, masks: Masks, notes: N
         return
     notes.count("unanswerable")
     try:
-        members = world.execute(_selected(node))
+        members = world.execute(selected_node(node))
         if query.kind == "category_absent":
+            if not _is_plausible(node, world):
+                notes.add("absence_wrong", FILE, item, "a sibling of the absent category in the scene", "none")
             if query.level != 1 or (members > FALSE).any():
                 notes.add(
                     "absence_wrong",
@@ -232,6 +157,18 @@ def check_absence(query: Query, node: Node, world: World, masks: Masks, notes: N
         return  # named by check_answer
 
 
+def _is_plausible(node: Node, world: World) -> bool:
+    """Say whether something in the scene is of a sibling of a category that is not there."""
+    known = world.taxonomy.categories
+    for name in selected_categories(node):
+        if (world.members(name) > FALSE).any():
+            continue
+        siblings = [c for c, other in known.items() if c != name and (other.axis, other.parent) == (known[name].axis, known[name].parent)]
+        if any((world.members(sibling) == TRUE).any() for sibling in siblings):
+            return True
+    return False
+
+
 def _sector_share(world: World, masks: Masks, anchor: int, name: str) -> float:
     """Return the share of the valid pixels (sampled) that lie in a sector of an anchor: from its centroid, or a region's nearest point."""
     m = world.measures
@@ -260,7 +197,7 @@ def check_difficulty(release: Release, query: Query, node: Node, world: World, m
     rule = cast("dict[str, float]", difficulty)
     notes.count("difficulty")
     try:
-        members = world.execute(_selected(node))
+        members = world.execute(selected_node(node))
     except ProgramError:
         return
     answers = [world.measures.row[a] for a in query.answer_ids if a in world.measures.row]

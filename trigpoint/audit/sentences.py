@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator
 
 from trigpoint.audit.findings import Notebook
 from trigpoint.audit.programs import Node, ProgramError, both, cat, parse_json
-from trigpoint.audit.reading import Query, Release, Taxonomy
+from trigpoint.audit.reading import Release, Taxonomy
 
 SENTENCES_EACH = 3
 """A query has at least this many (docs/release-format.md)."""
@@ -79,8 +79,8 @@ def _with_or_without(wordings: Words) -> Choice:
 LOCATED: Words = ("located", "situated", "found")
 ALL, EVERY = _choices("all", "all of the"), _choices("every")
 THESE = _choices("all", "all of the", "the", "any")
-MANY_RELATED = _choices(*_after_which("are", "lie"), *LOCATED)
-ONE_RELATED = _choices(*_after_which("is", "lies"), *LOCATED)
+MANY_RELATED = _choices(*_after_which("are", "lie"), *LOCATED, "")
+ONE_RELATED = _choices(*_after_which("is", "lies"), *LOCATED, "")
 AND_RELATED = _choices("and are", "and lie", "and also")
 THE = _choices("the")
 OF_ALL = _choices("of all")
@@ -90,13 +90,23 @@ BY_DISTANCE = {"nearest": _with_or_without(CLOSEST), "farthest": _with_or_withou
 BEFORE_NOUN = {meaning: _choices(*before) for meaning, (before, _) in SUPERLATIVES.items()}
 AFTER_NOUN = {meaning: _choices(*_after_which(*after)) for meaning, (_, after) in SUPERLATIVES.items()}
 RELATED = {name: _choices(*wordings) for name, wordings in RELATIONS.items()}
+ON_SCREEN = RELATED | {
+    "north_of": RELATED["north_of"] | _choices("above"),
+    "south_of": RELATED["south_of"] | _choices("below"),
+    "west_of": RELATED["west_of"] | _choices("left of", "to the left of"),
+    "east_of": RELATED["east_of"] | _choices("right of", "to the right of"),
+}
+"""Wordings of relations in scenes that are north-up."""
+
 METRES = _choices("metres", "meters")
 
 
 class SentenceParser:
     """Reads sentences over one taxonomy; returns every meaning, so that ambiguity shows."""
 
-    def __init__(self, taxonomy: Taxonomy) -> None:
+    def __init__(self, taxonomy: Taxonomy, *, north_up: bool = False) -> None:
+        """Learn the nouns of a taxonomy; `north_up`: the words of the screen are read as directions."""
+        self._relations = ON_SCREEN if north_up else RELATED
         axes = list(taxonomy.axes)
         self._singular: dict[Words, list[str]] = defaultdict(list)
         self._plural: dict[Words, list[str]] = defaultdict(list)
@@ -145,7 +155,7 @@ class SentenceParser:
             yield from self._relation(text, start, members)
 
     def _relation(self, text: Words, at: int, members: Node) -> Readings:
-        for name, wordings in RELATED.items():
+        for name, wordings in self._relations.items():
             for start in _match(text, at, wordings):
                 yield from self._to_anchor(text, start, members, lambda of, anchor, name=name: Node("rel", (name,), (of, anchor)))
         for name, start in _within(text, at):
@@ -209,10 +219,13 @@ def _within(text: Words, at: int) -> Iterator[tuple[str, int]]:
                     yield f"within_{text[number]}m", end
 
 
-def check_sentences(release: Release, queries: list[Query], parser: SentenceParser, notes: Notebook) -> None:
+def check_sentences(release: Release, notes: Notebook) -> None:
     """Parse every sentence of every query back to its program; three at least, no two alike."""
     file = "queries.jsonl"
-    for query in queries:
+    parsers = {north_up: SentenceParser(release.taxonomy, north_up=north_up) for north_up in (False, True)}
+    for query in release.queries.values():
+        scene = release.scenes.get(query.scene_id)
+        parser = parsers[scene is not None and scene.north_up is True]
         with notes.guard("sentence_unreadable", file, query.query_id):
             try:
                 right = parse_json(query.program).meaning()

@@ -29,16 +29,18 @@ BUILDINGS = {
     "B2": ((60, 8, 80, 20), ["shop_building", "tin_roof"]),
     "B3": ((12, 74, 40, 90), ["apartment_house", "tile_roof"]),
     "B4": ((108, 78, 118, 88), ["apartment_house", "tile_roof"]),
-    "B5": ((60, 60, 84, 80), ["temple", "tin_roof"]),
+    "B5": ((60, 60, 82, 80), ["temple", "tin_roof"]),
     "B6": ((0, 96, 20, 112), ["apartment_house"]),  # cut by the left border, roof unknown
     "B7": ((36, 11, 50, 23), ["apartment_house", "tile_roof"]),
     "B8": ((130, 10, 150, 24), ["tree"]),
     "B9": ((130, 98, 142, 108), ["temple", "tile_roof"]),
-    "B10": ((14, 28, 30, 38), ["temple", "tile_roof"]),
+    "B10": ((14, 40, 30, 50), ["temple", "tile_roof"]),
+    "B11": ((20, 1, 36, 8), ["apartment_house", "tin_roof"]),
+    "B12": ((112, 92, 124, 104), ["apartment_house"]),
 }
 REGION = (100, 70, 150, 120)
-HOLE = (120, 90, 126, 96)
-INSIDE = ("B4", "B9")  # wholly in the region, at least 8 pixels from its edge; nothing else shares a pixel with it
+HOLE = (104, 108, 110, 114)
+INSIDE = ("B4", "B9", "B12")  # wholly in the region, at least 8 pixels from its edge; nothing else shares a pixel with it
 
 SCENES = {
     "s-utm": ("EPSG:32645", (0.5, 0.0, 330000.0, 0.0, -0.5, 3060000.0), "EPSG:32645", "drone"),
@@ -70,11 +72,12 @@ def rel(of, relation, anchor):
     return {"op": "rel", "of": of, "relation": relation, "anchor": anchor}
 
 
+TILED = {"op": "and", "args": [cat("building"), cat("tile_roof")]}
 HOMES, SCHOOL, SHOP = cat("apartment_house"), cat("school"), cat("shop_building")
 QUERIES = [
     # key, level, program, canonical, sentences, answers, difficulty, counterfactual key, category
     ("homes", 1, HOMES, "(cat apartment_house)", "all residential buildings | all of the residential buildings | "
-     "every residential building", "B3 B4 B6 B7", "easy", None, "apartment_house"),
+     "every residential building", "B11 B12 B3 B4 B6 B7", "easy", None, "apartment_house"),
     ("concrete", 1, {"op": "and", "args": [cat("building"), cat("concrete_roof")]}, "(and (cat building) (cat concrete_roof))",
      "all buildings with a concrete roof | all of the buildings with a concrete roof | "
      "every building with a concrete roof", "", "medium", None, "building concrete_roof"),
@@ -83,10 +86,10 @@ QUERIES = [
      "the most easterly of all buildings", "B9", "easy", None, "building"),
     ("near", 3, rel(HOMES, "near", SCHOOL), "(rel (cat apartment_house) near (cat school))",
      "all residential buildings that are near the school | the residential buildings that lie close to the school | "
-     "any residential buildings located in the vicinity of the school", "B7", "easy", "far", "apartment_house"),
+     "any residential buildings located in the vicinity of the school", "B7 B11", "easy", "far", "apartment_house"),
     ("far", 3, rel(HOMES, "far", SCHOOL), "(rel (cat apartment_house) far (cat school))",
      "all residential buildings that are far from the school | the residential buildings that lie far away from the school | "
-     "any residential buildings located a long way from the school", "B4 B6", "easy", "near", "apartment_house"),
+     "any residential buildings located a long way from the school", "B4 B6 B12", "medium", "near", "apartment_house"),
     ("none", 3, rel(HOMES, "east_of", SHOP), "(rel (cat apartment_house) east_of (cat shop_building))",
      "all residential buildings that are east of the shop building | "
      "the residential buildings that lie to the east of the shop building | "
@@ -94,24 +97,23 @@ QUERIES = [
     ("west", 3, rel(HOMES, "west_of", SHOP), "(rel (cat apartment_house) west_of (cat shop_building))",
      "all residential buildings that are west of the shop building | "
      "the residential buildings that lie to the west of the shop building | "
-     "any residential buildings located west of the shop building", "B7", "easy", "none", "apartment_house"),
+     "any residential buildings located west of the shop building", "B7 B11", "easy", "none", "apartment_house"),
     ("both", 4, {"op": "and", "args": [rel(HOMES, "south_of", SHOP), rel(HOMES, "west_of", cat("tree"))]},
      "(and (rel (cat apartment_house) south_of (cat shop_building)) (rel (cat apartment_house) west_of (cat tree)))",
      "all residential buildings that are south of the shop building and are west of the tree | "
      "the residential buildings that lie to the south of the shop building and lie to the west of the tree | "
      "any residential buildings located south of the shop building and also west of the tree", "B3 B6", "easy", None, "apartment_house"),
-    ("hops", 5, rel(cat("building"), "far", rel(HOMES, "near", SCHOOL)),
-     "(rel (cat building) far (rel (cat apartment_house) near (cat school)))",
-     "all buildings that are far from the residential building that is near the school | "
-     "the buildings that lie far away from the residential building that lies close to the school | "
-     "any buildings located a long way from the residential building located in the vicinity of the school", "B4 B6 B9",
-     "medium", None, "building"),
+    ("hops", 5, rel(TILED, "west_of", {"op": "nearest", "of": cat("temple"), "anchor": cat("tree")}),
+     "(rel (and (cat building) (cat tile_roof)) west_of (nearest (cat temple) (cat tree)))",
+     "all buildings with a tile roof that are west of the temple closest to the tree | "
+     "the buildings with a tile roof that lie to the west of the temple nearest to the tree | "
+     "any buildings with a tile roof located west of the temple closest to the tree", "B3 B10", "easy", None, "building tile_roof"),
     ("inside", 3, rel(HOMES, "inside", cat("open_ground")), "(rel (cat apartment_house) inside (cat open_ground))",
      "all residential buildings that are inside the open ground | the residential buildings that lie within the open ground | "
-     "any residential buildings located in the open ground", "B4", "easy", "outside", "apartment_house"),
+     "any residential buildings located in the open ground", "B4 B12", "easy", "outside", "apartment_house"),
     ("outside", 3, rel(HOMES, "outside", cat("open_ground")), "(rel (cat apartment_house) outside (cat open_ground))",
      "all residential buildings that are outside the open ground | the residential buildings that lie outside of the open ground | "
-     "any residential buildings located outside the open ground", "B3 B6 B7", "medium", "inside", "apartment_house"),
+     "any residential buildings located outside the open ground", "B3 B6 B7 B11", "medium", "inside", "apartment_house"),
     ("closest", 3, {"op": "nearest", "of": HOMES, "anchor": cat("tree")}, "(nearest (cat apartment_house) (cat tree))",
      "the residential building closest to the tree | the residential building that is nearest to the tree | "
      "out of all residential buildings, the one closest to the tree", "B4", "easy", None, "apartment_house"),
@@ -119,7 +121,7 @@ QUERIES = [
      "(rel (and (cat building) (cat tin_roof)) far (cat open_ground))",
      "all buildings with a tin roof that are far from the open ground | "
      "the buildings with a tin roof that lie far away from the open ground | "
-     "any buildings with a tin roof located a long way from the open ground", "B1", "easy", None, "building tin_roof"),
+     "any buildings with a tin roof located a long way from the open ground", "B1 B11", "easy", None, "building tin_roof"),
 ]  # fmt: skip
 
 RULES = {
@@ -490,7 +492,7 @@ def build(folder: Path, sources: Path) -> None:
         },
         "review": {"policy": "none", "note": "unreviewed", "states": {"unreviewed": len(instances)}},
         "counts": {
-            "scenes": 2, "instances": 20, "regions": 2, "relations": len(relations), "queries": 26, "answerable": 22, "unanswerable": 4,
+            "scenes": 2, "instances": 24, "regions": 2, "relations": len(relations), "queries": 26, "answerable": 22, "unanswerable": 4,
             "counterfactual_pairs": 6,
             "drops": {}, "levels": {"1": 4, "2": 2, "3": 16, "4": 2, "5": 2},
         },

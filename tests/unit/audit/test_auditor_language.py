@@ -66,6 +66,11 @@ def taxonomy(*extra):
             "the buildings that lie close to the biggest temple found within the residential building",
             "(rel (cat building) near (attr (rel (cat temple) inside (cat house)) area most))",
         ),
+        ("all buildings near the temple in the building", "(rel (cat building) near (rel (cat temple) inside (cat building)))"),
+        (
+            "the building closest to the largest temple near the building",
+            "(nearest (cat building) (attr (rel (cat temple) near (cat building)) area most))",
+        ),
         ("out of all temples the one closest to the temple", "(nearest (cat temple) (cat temple))"),
         ("All  Temples found A LONG WAY from the temple.", "(rel (cat temple) far (cat temple))"),
     ],
@@ -84,7 +89,6 @@ def test_a_sentence_has_exactly_its_meaning(sentence, canonical):
         "the temples",
         "the building that is near the temple",
         "all buildings that are near",
-        "all buildings near the temple",
         "all buildings that are near the temple..",
         "all residential buildingsthat are near the temple",
         "all buildings to the left of the temple",
@@ -100,6 +104,18 @@ def test_a_sentence_has_exactly_its_meaning(sentence, canonical):
 )
 def test_what_is_not_in_the_grammar_has_no_meaning(sentence):
     assert SentenceParser(taxonomy()).parse(sentence) == []
+
+
+@pytest.mark.parametrize(
+    ("words", "relation"),
+    [("left of", "west_of"), ("to the left of", "west_of"), ("right of", "east_of"), ("above", "north_of"), ("below", "south_of")],
+)
+def test_words_of_the_screen_are_read_where_north_is_up_alone(words, relation):
+    sentence = f"all buildings that are {words} the temple"
+
+    found = [[n.canonical() for n in SentenceParser(taxonomy(), north_up=north_up).parse(sentence)] for north_up in (True, False)]
+
+    assert found == [[f"(rel (cat building) {relation} (cat temple))"], []]
 
 
 def test_phrases_of_several_axes_stand_in_their_order_and_mean_one_set():
