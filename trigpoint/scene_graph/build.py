@@ -92,7 +92,8 @@ def build_graph(
     gsd_m = frame.record.gsd_m
     two_tau_m = 2 * rules.outline_tolerance_px * gsd_m
     distance_m = anchor_distances(outlines, columns)
-    shares = measure_shares(nodes, masks, rules, columns, is_sharp)
+    is_solid = (shapely.get_type_id(outlines) == shapely.GeometryType.POLYGON) & (shapely.get_num_interior_rings(outlines) == 0)
+    shares = measure_shares(nodes, masks, is_solid, rules, columns, is_sharp)
 
     def measured(verdict: NDArray[Any], value: FloatArray, margin: float) -> _Measured:
         return _Measured(verdict.astype(np.int8), value, np.broadcast_to(np.float64(0.0 if is_sharp else margin), shape))
@@ -264,8 +265,19 @@ def _outside_and_overlaps(
     )
 
 
-def measure_shares(nodes: Nodes, masks: SceneMasks, rules: Rules, columns: NDArray[np.int64], is_sharp: bool) -> Shares:
-    """Count shared pixels of every pair with a region in it, and decide `inside`; see `build_graph` for `columns` and `is_sharp`."""
+def measure_shares(
+    nodes: Nodes, masks: SceneMasks, is_solid: BoolArray, rules: Rules, columns: NDArray[np.int64], is_sharp: bool
+) -> Shares:
+    """Count shared pixels of every pair with a region in it, and decide `inside`.
+
+    Args:
+        nodes: The instances.
+        masks: Their masks.
+        is_solid: (n,) whether a mask has one part and no hole, so that there is nothing to fill.
+        rules: Thresholds.
+        columns: (m,) positions of the anchors asked for.
+        is_sharp: See `build_graph`.
+    """
     n, regions = len(nodes), np.array(list(masks.planes), dtype=np.int64)
     shared, within = np.zeros((n, len(regions))), np.zeros((n, len(regions)))
     inside = np.zeros((n, len(regions)), dtype=np.int8)
@@ -274,7 +286,7 @@ def measure_shares(nodes: Nodes, masks: SceneMasks, rules: Rules, columns: NDArr
     labels = masks.label_of_node[is_countable]
     for k, (anchor, plane) in enumerate(masks.planes.items()):
         box = _bounding_slices(plane)
-        filled = fill_holes(plane[box])
+        filled = plane[box] if is_solid[anchor] else fill_holes(plane[box])
         for target, mask in ((shared, plane[box]), (within, filled)):
             target[is_countable, k] = np.bincount(masks.labels[box][mask], minlength=n_labels)[labels]
             for other, other_plane in masks.planes.items():

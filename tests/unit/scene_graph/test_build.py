@@ -5,13 +5,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 import shapely
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
 from scipy import ndimage
 
 from trigpoint.categories import FALSE, TRUE, UNDECIDED
 from trigpoint.errors import InputError
 from trigpoint.geometry.frames import SceneFrame, fit_frame
+from trigpoint.geometry.outlines import measuring_outline, polygon_from_mask
 from trigpoint.rules import DIAGONALS, DIRECTIONS, KNOWN_RELATIONS, RELATIONS, Rules
 from trigpoint.scene_graph.build import SceneMasks, build_graph, fill_holes
 from trigpoint.scene_graph.graph import Nodes, SceneGraph, algebra_violations, verdicts_from_edges
@@ -35,8 +37,6 @@ def graph_of(
     for k, (x0, y0, x1, y1) in enumerate(boxes, start=1):
         labels[y0:y1, x0:x1] = k
     regions = regions or []
-    from trigpoint.geometry.outlines import measuring_outline, polygon_from_mask
-
     polygons = [shapely.box(*b) for b in boxes] + [measuring_outline(polygon_from_mask(m)) for m in regions]
     ground = shapely.transform(np.array(polygons, dtype=object), FRAME.ground_from_image)
     n = len(polygons)
@@ -411,3 +411,15 @@ def test_every_rule_of_the_algebra_notices_its_fault(relation: str, pair: tuple[
     graph.verdicts[relation][pair] = planted
 
     assert any(line in found for found in algebra_violations(graph))
+
+
+@settings(max_examples=150, deadline=None)
+@given(arrays(bool, st.tuples(st.integers(1, 9), st.integers(1, 9)), elements=st.sampled_from([True, True, False])))
+def test_a_mask_whose_outline_has_one_part_and_no_hole_has_nothing_to_fill(mask: np.ndarray) -> None:
+    assume(mask.any())
+    outline = measuring_outline(polygon_from_mask(mask))
+    filled = fill_holes(mask)
+
+    assert np.array_equal(filled, ndimage.binary_fill_holes(mask))
+    if outline.geom_type == "Polygon":
+        assert np.array_equal(filled, mask) == (len(outline.interiors) == 0)
