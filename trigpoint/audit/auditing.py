@@ -14,6 +14,7 @@ from trigpoint.audit.certificate import REPEATED, Certificate, check_stability, 
 from trigpoint.audit.exports import check_coco, check_dota
 from trigpoint.audit.files import check_files, check_manifest, read_manifest
 from trigpoint.audit.findings import AuditError, AuditReport, Notebook
+from trigpoint.audit.forms import check_forms
 from trigpoint.audit.georeferencing import SCALE_SLACK, SCALE_TOLERANCE, check_scene, shorter_side
 from trigpoint.audit.hashing import Grid, check_hashes
 from trigpoint.audit.outline import polygon_of
@@ -69,6 +70,8 @@ def audit_release(folder: Path, sources: Path | None = None, progress: Progress 
         release = read_release(folder, manifest, notes)
     with notes.guard("check_failed", "manifest.json", "manifest"):
         check_manifest(release, notes)
+    with notes.guard("check_failed", "manifest.json", "forms"):
+        check_forms(release, notes)
     nodes: dict[str, Node] = {}
     for query in release.queries.values():
         with notes.guard("row_unreadable", "queries.jsonl", query.query_id):

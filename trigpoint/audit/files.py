@@ -20,17 +20,19 @@ UNLISTED_BY_DESIGN = (MANIFEST, "audit.json")
 
 REQUIRED_KEYS = (
     "name", "version", "title", "description", "format_version", "rules", "config_sha256", "versions", "counts", "files", "licences",
-    "review", "unknown_is_other",
+    "review", "unknown_is_other", "protocols_left_out",
 )  # fmt: skip
 REQUIRED_RULES = (
     "outline_tolerance_px", "near_share", "near_max_px", "far_share", "direction_half_angle_deg", "direction_margin_deg",
     "near_margin_share", "inside_share", "inside_undecided_share", "outside_undecided_share", "direction_shared_share",
     "area_margin_share", "nearest_margin_share", "farthest_margin_share", "position_margin_px", "anchor_max_scene_share",
-    "min_instance_px", "unanswerable_share", "outline", "relations", "difficulty", "eqs_iou", "coverage_share",
+    "min_instance_px", "unanswerable_share", "outline", "relations", "difficulty", "eqs_iou", "coverage_share", "share_floor",
+    "answer_max_share", "sector_min_share", "max_scale_spread", "min_drawn_instance_px", "wind_half_angle_deg", "wind_margin_deg",
+    "within_m",
 )  # fmt: skip
 ALWAYS_PRESENT = (
     "README.md", "sample.png", "scenes.parquet", "instances.parquet", "relations.parquet", "queries.jsonl", "exports/coco.json",
-    "stac/catalog.json",
+    "stac/catalog.json", "schemas/program.v1.schema.json",
 )  # fmt: skip
 
 

@@ -88,6 +88,8 @@ def _read_band(release: Release, scene: Scene, path: str, kinds: tuple[str, ...]
         if (dataset.width, dataset.height) != (scene.width, scene.height):
             notes.add("mask_size", path, scene.scene_id, f"{scene.width} x {scene.height} px", f"{dataset.width} x {dataset.height} px")
             return None
+        if str(dataset.profile.get("compress")).lower() != "zstd":
+            notes.add("mask_compression", path, scene.scene_id, "ZSTD", dataset.profile.get("compress"))
         stored = tuple(dataset.transform)[:6]
         if not np.allclose(stored, scene.transform, rtol=1e-12, atol=1e-9 * max(abs(stored[0]), abs(stored[1]))):
             notes.add("mask_transform", path, scene.scene_id, list(scene.transform), list(stored))

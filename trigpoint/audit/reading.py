@@ -68,6 +68,8 @@ class Scene:
     source_sha256: str
     window: tuple[int, int, int, int]
     licence: str
+    attribution: str
+    acquired: str | None
     how: str
     poi_id: str | None
     phash: tuple[int, ...]
@@ -101,7 +103,9 @@ class Instance:
     hbb_px: tuple[float, ...] | None
     obb_px: tuple[float, ...] | None
     rle: str
+    moved_px: int
     source_ids: tuple[str, ...]
+    proposal: str
     review_state: str
     geometry: bytes
 
@@ -137,6 +141,7 @@ class Category:
     noun: str | None
     plural: str | None
     phrase: str | None
+    instanceable: bool = True
 
 
 @dataclass
@@ -360,6 +365,7 @@ def read_taxonomy(folder: Path, notes: Notebook) -> Taxonomy:
                     noun=entry.get("noun"),
                     plural=entry.get("plural"),
                     phrase=entry.get("phrase"),
+                    instanceable=bool(entry.get("instanceable", entry.get("countable", True))),
                 )
                 taxonomy.categories[known.category_id] = known
                 notes.count("taxonomy")

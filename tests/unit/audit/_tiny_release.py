@@ -129,7 +129,9 @@ RULES = {
     "direction_margin_deg": 10.0, "near_margin_share": 0.05, "inside_share": 0.95, "inside_undecided_share": 0.8,
     "outside_undecided_share": 0.2, "direction_shared_share": 0.2, "area_margin_share": 0.05, "nearest_margin_share": 0.1,
     "farthest_margin_share": 0.03, "position_margin_px": 5.0, "anchor_max_scene_share": 0.4, "min_instance_px": 100,
-    "unanswerable_share": 0.15, "eqs_iou": 0.5, "coverage_share": 0.5,
+    "unanswerable_share": 0.15, "share_floor": 1e-6, "answer_max_share": 0.8, "sector_min_share": 0.05, "max_scale_spread": 0.001,
+    "min_drawn_instance_px": 1, "wind_half_angle_deg": 22.5, "wind_margin_deg": 5.0, "within_m": [],
+    "eqs_iou": 0.5, "coverage_share": 0.5,
     "outline": {"algorithm": "douglas-peucker", "tolerance_px": 1.0, "start_vertex": "smallest y, then smallest x", "library": "none"},
     "relations": ["north_of", "east_of", "south_of", "west_of", "near", "far", "inside", "contains", "outside", "overlaps"],
     "difficulty": {"candidates": 20, "level": 3, "area_share": 0.0033, "cardinality": 2, "medium_from": 2, "hard_from": 3},
@@ -469,9 +471,18 @@ def build(folder: Path, sources: Path) -> None:
     (folder / "taxonomy").mkdir()
     (folder / "taxonomy/tiny.v1.yaml").write_text(TAXONOMY)
     (folder / "stac").mkdir()
-    (folder / "stac/catalog.json").write_text(dump({"id": "tiny", "type": "Catalog"}))
-    for scene_id in SCENES:
-        (folder / f"stac/{scene_id}.json").write_text(dump({"id": scene_id, "type": "Feature"}))
+    links = [{"href": f"./{scene_id}.json", "rel": "item"} for scene_id in sorted(SCENES)]
+    (folder / "stac/catalog.json").write_text(dump({"id": "tiny", "type": "Catalog", "links": links}))
+    for scene in scenes:
+        footprint = shapely.from_wkb(scene["geometry"])
+        item = {
+            "id": scene["scene_id"], "type": "Feature", "geometry": shapely.geometry.mapping(footprint), "bbox": list(footprint.bounds),
+            "assets": {"image": {"href": f"../{scene['path']}"}, "masks": {"href": f"../{scene['mask_path']}"}},
+        }  # fmt: skip
+        (folder / f"stac/{scene['scene_id']}.json").write_text(dump(item))
+    (folder / "schemas").mkdir()
+    defined = {op: {"type": "object"} for op in ("cat", "and", "attr", "rel", "nearest", "farthest")}
+    (folder / "schemas/program.v1.schema.json").write_text(dump({"$defs": defined}))
     (folder / "README.md").write_text("# tiny\n")
     (folder / "sample.png").write_bytes(b"a picture")
     manifest = {
@@ -502,7 +513,12 @@ def build(folder: Path, sources: Path) -> None:
 
 
 def write_table(path, rows):
-    pq.write_table(pa.Table.from_pylist(rows), path)
+    table = pa.Table.from_pylist(rows)
+    if "geometry" in table.column_names:
+        column = {"encoding": "WKB", "geometry_types": [], "crs": CRS84.to_json_dict()}
+        geo = {"version": "1.1.0", "primary_column": "geometry", "columns": {"geometry": column}}
+        table = table.replace_schema_metadata({b"geo": json.dumps(geo).encode()})
+    pq.write_table(table, path)
 
 
 def seal(folder: Path) -> None:
