@@ -36,10 +36,21 @@ def nudge_of(seed: int, scene_id: str, jitter: int, instance_id: str) -> Nudge:
     return Nudge(digest[0] % 3 - 1, digest[1] % 3 - 1, digest[2] % 3 - 1)
 
 
+def windows_of(labels: NDArray[np.uint16], label_of_node: NDArray[np.int64], planes: dict[int, BoolArray]) -> dict[int, Window]:
+    """Return, per node, the part of the scene that its jittered masks can reach."""
+    from scipy import ndimage  # 0.2 s to import, and planning needs none of it
+
+    boxes = ndimage.find_objects(labels.astype(np.int32)) if labels.any() else []
+    found = {int(k): boxes[int(label_of_node[k]) - 1] for k in np.flatnonzero(label_of_node)}
+    found |= {k: ndimage.find_objects(plane.astype(np.uint8))[0] for k, plane in planes.items()}
+    return {k: _around(box, labels.shape) for k, box in found.items()}
+
+
 def jitter_masks(
     labels: NDArray[np.uint16],
     label_of_node: NDArray[np.int64],
     planes: dict[int, BoolArray],
+    windows: dict[int, Window],
     area_px: NDArray[np.float64],
     instance_ids: Sequence[str],
     nudges: Sequence[Nudge],
@@ -51,33 +62,29 @@ def jitter_masks(
         labels: (height, width) index map.
         label_of_node: (n,) value in the map, 0 for regions.
         planes: Node of a region → (height, width) bool.
+        windows: Node → where it is, from `windows_of`.
         area_px: (n,) pixels owned; the smaller instance owns what two cover.
         instance_ids: (n,) ids; of equal areas the smaller id owns.
         nudges: (n,) what happens to each.
         valid: (height, width) bool.
     """
-    from scipy import ndimage  # 0.2 s to import, and planning needs none of it
-
-    boxes = ndimage.find_objects(labels.astype(np.int32)) if labels.any() else []
     discrete = np.flatnonzero(label_of_node)
-    before: dict[int, tuple[Window, BoolArray]] = {}
+    before: dict[int, BoolArray] = {}
     painted = np.zeros_like(labels)
     by_id = sorted((int(k) for k in discrete), key=lambda k: instance_ids[k], reverse=True)
     for k in sorted(by_id, key=lambda k: -area_px[k]):  # stable: of equal areas the greater id stays first
         label = int(label_of_node[k])
-        window = _around(boxes[label - 1], labels.shape)
-        mask = labels[window] == label
-        before[k] = window, mask
+        window = windows[k]
+        mask = before[k] = labels[window] == label
         painted[window][_nudged(mask, nudges[k], valid[window])] = label
-    owned = np.bincount(painted.ravel(), minlength=len(boxes) + 1)
+    owned = np.bincount(painted.ravel(), minlength=int(label_of_node.max(initial=0)) + 1)
     for k in by_id:
         label = int(label_of_node[k])
         if not owned[label]:
-            window, mask = before[k]
-            painted[window][mask] = label
+            painted[windows[k]][before[k]] = label
     moved: dict[int, BoolArray] = {}
     for k, plane in planes.items():
-        window = _around(ndimage.find_objects(plane.astype(np.uint8))[0], plane.shape)
+        window = windows[k]
         moved[k] = np.zeros_like(plane)
         moved[k][window] = _nudged(plane[window], nudges[k], valid[window])
     return painted, moved

@@ -17,7 +17,7 @@ from trigpoint.boxes.calipers import min_area_rectangles
 from trigpoint.errors import ProgramError
 from trigpoint.geometry.frames import SceneFrame
 from trigpoint.geometry.outlines import measuring_outlines, polygon_from_mask, polygons_from_labels
-from trigpoint.masks.jitter import jitter_masks, nudge_of
+from trigpoint.masks.jitter import Window, jitter_masks, nudge_of, windows_of
 from trigpoint.programs.generate import Candidate
 from trigpoint.programs.language import Node, anchors_of
 from trigpoint.programs.resolver import Resolver
@@ -80,12 +80,14 @@ def certify(
         seed: Release seed.
         n_jitters: Copies to try.
     """
-    anchors = {anchor: resolver.denoted(anchor) for candidate in candidates for anchor in anchors_of(candidate.node)}
+    stored = [Stored(c.query_id, c.node, resolver.execute(c.node).sure, tuple(anchors_of(c.node))) for c in candidates]
+    anchors = {anchor: resolver.denoted(anchor) for each in stored for anchor in each.anchors}
+    windows = windows_of(scene.masks.labels, scene.masks.label_of_node, scene.masks.planes)
     changes: Counter[str] = Counter()
     for jitter in range(n_jitters if candidates else 0):
-        graph = measure_jittered(scene, resolver.rules, sorted(set(anchors.values())), seed, jitter)
+        graph = measure_jittered(scene, windows, resolver.rules, sorted(set(anchors.values())), seed, jitter)
         sharp = Resolver(graph, resolver.taxonomy, resolver.rules, resolver.unknown_is_other, is_sharp=True)
-        changes.update(_changed(candidates, anchors, sharp))
+        changes.update(_changed(stored, anchors, sharp))
     stable = [candidate for candidate in candidates if not changes[candidate.query_id]]
     kept = {candidate.query_id for candidate in stable}
     levels = {
@@ -101,7 +103,16 @@ def certify(
     return Certified([c._replace(flips=tuple(flip for flip in c.flips if flip in kept)) for c in stable], levels)
 
 
-def _changed(candidates: Iterable[Candidate], anchors: dict[Node, int], sharp: Resolver) -> list[str]:
+class Stored(NamedTuple):
+    """A candidate as it is tried: its program, its answer as a bitset, its anchors outermost first."""
+
+    query_id: str
+    node: Node
+    answer: int
+    anchors: tuple[Node, ...]
+
+
+def _changed(stored: Iterable[Stored], anchors: dict[Node, int], sharp: Resolver) -> list[str]:
     """Query ids of the candidates that a jittered graph answers otherwise."""
     moved: set[Node] = set()
     # the inner anchor first: an outer one is executed only when everything in it stayed, so that every column was measured
@@ -109,13 +120,13 @@ def _changed(candidates: Iterable[Candidate], anchors: dict[Node, int], sharp: R
         if any(inner in moved for inner in anchors_of(anchor)) or not _denotes(anchor, anchors[anchor], sharp):
             moved.add(anchor)
     changed: list[str] = []
-    for candidate in candidates:
-        if any(anchor in moved for anchor in anchors_of(candidate.node)):
-            changed.append(candidate.query_id)
+    for each in stored:
+        if any(anchor in moved for anchor in each.anchors):
+            changed.append(each.query_id)
             continue
-        found = sharp.execute(candidate.node)
-        if not found.is_decided or sharp.ids_of(found.sure) != candidate.answer_ids:
-            changed.append(candidate.query_id)
+        found = sharp.execute(each.node)
+        if not found.is_decided or found.sure != each.answer:
+            changed.append(each.query_id)
     return changed
 
 
@@ -126,11 +137,14 @@ def _denotes(anchor: Node, position: int, sharp: Resolver) -> bool:
         return False
 
 
-def measure_jittered(scene: MeasuredScene, rules: Rules, anchors: Sequence[int], seed: int, jitter: int) -> SceneGraph:
+def measure_jittered(
+    scene: MeasuredScene, windows: dict[int, Window], rules: Rules, anchors: Sequence[int], seed: int, jitter: int
+) -> SceneGraph:
     """Measure a jittered copy of a scene without undecided zones.
 
     Args:
         scene: What it is measured from.
+        windows: Where its nodes are, from `windows_of`.
         rules: Thresholds.
         anchors: Positions of the anchors that are asked for, ascending.
         seed: Release seed.
@@ -140,7 +154,7 @@ def measure_jittered(scene: MeasuredScene, rules: Rules, anchors: Sequence[int],
     nudges = [nudge_of(seed, scene.scene_id, jitter, instance_id) for instance_id in nodes.instance_ids]
     label_of_node = scene.masks.label_of_node
     labels, planes = jitter_masks(
-        scene.masks.labels, label_of_node, scene.masks.planes, nodes.area_px, nodes.instance_ids, nudges, scene.valid
+        scene.masks.labels, label_of_node, scene.masks.planes, windows, nodes.area_px, nodes.instance_ids, nudges, scene.valid
     )
     traced = polygons_from_labels(labels)
     polygons = np.empty(len(nodes), dtype=object)

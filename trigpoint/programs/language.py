@@ -18,76 +18,94 @@ KEYS: tuple[Key, ...] = ("area", "length", "north", "east")
 EXTREMES: tuple[Extreme, ...] = ("most", "least")
 
 
-@dataclass(frozen=True, slots=True)
-class Cat:
+class _Program:
+    """What all nodes share: the canonical form is their identity, so that comparing and hashing cost no walk through the tree."""
+
+    __slots__ = ("_text",)
+    __match_args__: tuple[str, ...] = ()
+    _text: str
+
+    def canonical(self) -> str:
+        """The s-expression, arguments of `and` sorted as strings."""
+        return self._text
+
+    def __hash__(self) -> int:
+        return hash(self._text)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Program) and self._text == other._text
+
+    def __reduce__(self) -> Any:
+        return type(self), tuple(getattr(self, name) for name in self.__match_args__)
+
+    def _name(self, text: str) -> None:
+        object.__setattr__(self, "_text", text)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Cat(_Program):
     """All instances of a category or of one below it."""
 
     category: str
 
-    def canonical(self) -> str:
-        """The s-expression."""
-        return f"(cat {self.category})"
+    def __post_init__(self) -> None:
+        self._name(f"(cat {self.category})")
 
 
-@dataclass(frozen=True, slots=True)
-class And:
+@dataclass(frozen=True, slots=True, eq=False)
+class And(_Program):
     """Members of all arguments."""
 
     args: tuple["Node", ...]
 
-    def canonical(self) -> str:
-        """The s-expression, arguments sorted as strings."""
-        return f"(and {' '.join(sorted(arg.canonical() for arg in self.args))})"
+    def __post_init__(self) -> None:
+        self._name(f"(and {' '.join(sorted(arg.canonical() for arg in self.args))})")
 
 
-@dataclass(frozen=True, slots=True)
-class Attr:
+@dataclass(frozen=True, slots=True, eq=False)
+class Attr(_Program):
     """The one member with the most or least of a key."""
 
     of: "Node"
     key: Key
     extreme: Extreme
 
-    def canonical(self) -> str:
-        """The s-expression."""
-        return f"(attr {self.of.canonical()} {self.key} {self.extreme})"
+    def __post_init__(self) -> None:
+        self._name(f"(attr {self.of.canonical()} {self.key} {self.extreme})")
 
 
-@dataclass(frozen=True, slots=True)
-class Rel:
+@dataclass(frozen=True, slots=True, eq=False)
+class Rel(_Program):
     """Members in a relation to the one instance that the anchor denotes."""
 
     of: "Node"
     relation: str
     anchor: "Node"
 
-    def canonical(self) -> str:
-        """The s-expression."""
-        return f"(rel {self.of.canonical()} {self.relation} {self.anchor.canonical()})"
+    def __post_init__(self) -> None:
+        self._name(f"(rel {self.of.canonical()} {self.relation} {self.anchor.canonical()})")
 
 
-@dataclass(frozen=True, slots=True)
-class Nearest:
+@dataclass(frozen=True, slots=True, eq=False)
+class Nearest(_Program):
     """The one member closest to the anchor."""
 
     of: "Node"
     anchor: "Node"
 
-    def canonical(self) -> str:
-        """The s-expression."""
-        return f"(nearest {self.of.canonical()} {self.anchor.canonical()})"
+    def __post_init__(self) -> None:
+        self._name(f"(nearest {self.of.canonical()} {self.anchor.canonical()})")
 
 
-@dataclass(frozen=True, slots=True)
-class Farthest:
+@dataclass(frozen=True, slots=True, eq=False)
+class Farthest(_Program):
     """The one member farthest from the anchor."""
 
     of: "Node"
     anchor: "Node"
 
-    def canonical(self) -> str:
-        """The s-expression."""
-        return f"(farthest {self.of.canonical()} {self.anchor.canonical()})"
+    def __post_init__(self) -> None:
+        self._name(f"(farthest {self.of.canonical()} {self.anchor.canonical()})")
 
 
 Node = Cat | And | Attr | Rel | Nearest | Farthest

@@ -39,6 +39,18 @@ def test_ownership_goes_by_the_whole_polygon_even_where_it_is_cut() -> None:
     assert made.labels[20, 105] == rows["square"]["label"]
 
 
+def test_footprints_on_both_sides_of_the_antimeridian_are_found_in_a_scene_over_it() -> None:
+    transform = (1e-5, 0.0, 179.999, 0.0, -1e-5, -17.0)  # from 179.999° E to 179.998° W
+    frame = SceneFrame("EPSG:4326", transform, fit_frame("EPSG:4326", transform, 300, 200))
+    east = Proposal("east", shapely.box(179.9992, -17.0006, 179.9994, -17.0004), "OGC:CRS84", ("building",), "vector")
+    west = Proposal("west", shapely.box(-179.9990, -17.0006, -179.9988, -17.0003), "OGC:CRS84", ("building",), "vector")
+    made = annotate_scene("s", [east, west], frame, np.ones((200, 300), dtype=bool), TAXONOMY, RULES)
+    label = {row["source_ids"][0]: row["label"] for row in made.rows}
+
+    assert (made.labels[50, 30], made.labels[45, 210]) == (label["east"], label["west"])
+    assert {row["source_ids"][0]: row["area_px"] for row in made.rows} == {"east": 400, "west": 600}
+
+
 def test_what_is_too_small_or_covers_no_centre_is_dropped_with_its_reason() -> None:
     made = annotate_scene(
         "s",

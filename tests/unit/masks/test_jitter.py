@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from trigpoint.masks.jitter import Nudge, jitter_masks, nudge_of
+from trigpoint.masks.jitter import Nudge, jitter_masks, nudge_of, windows_of
 
 BoolArray = NDArray[np.bool_]
 
@@ -68,7 +68,9 @@ def test_a_scene_is_jittered_as_pixel_by_pixel(seed: int, jitter: int) -> None:
     nudges = [nudge_of(seed, "s-1", jitter, name) for name in (*ids, "i-road")]
     areas = np.array([np.count_nonzero(labels == k + 1) for k in range(n)] + [plane.sum()], dtype=np.float64)
 
-    made, planes = jitter_masks(labels, np.array([*range(1, n + 1), 0]), {n: plane}, areas, [*ids, "i-road"], nudges, valid)
+    nodes = np.array([*range(1, n + 1), 0])
+    windows = windows_of(labels, nodes, {n: plane})
+    made, planes = jitter_masks(labels, nodes, {n: plane}, windows, areas, [*ids, "i-road"], nudges, valid)
 
     expected = naive_scene(
         labels,

@@ -7,6 +7,7 @@ import shapely
 from tests.unit.programs._town import TAXONOMY
 from trigpoint.geometry.frames import SceneFrame, fit_frame
 from trigpoint.geometry.outlines import measuring_outlines, polygons_from_labels
+from trigpoint.masks.jitter import windows_of
 from trigpoint.programs.certificate import MeasuredScene, certify, measure_jittered
 from trigpoint.programs.generate import generate_candidates
 from trigpoint.programs.language import parse
@@ -95,7 +96,8 @@ def test_without_margins_answers_change_are_dropped_and_counted() -> None:
 def test_a_jittered_graph_leaves_no_relation_undecided(jitter: int) -> None:
     measured, nodes = scene(BOXES, KINDS)
 
-    graph = measure_jittered(measured, Rules(), range(len(BOXES)), seed=3, jitter=jitter)
+    windows = windows_of(measured.masks.labels, measured.masks.label_of_node, {})
+    graph = measure_jittered(measured, windows, Rules(), range(len(BOXES)), seed=3, jitter=jitter)
 
     assert all(set(np.unique(matrix)) <= {0, 1} for matrix in graph.verdicts.values())
     assert graph.nodes.instance_ids == nodes.instance_ids
