@@ -22,6 +22,9 @@ FloatArray = NDArray[np.float64]
 MAX_SCALE_ERROR = 1e-3
 """A projected CRS in metres is kept as metric frame while its scale stays within this of 1. Source: semantics section 1."""
 
+MAX_SPREAD = 1e6
+"""Written where the metric CRS has no finite scale somewhere in the scene, as in one of half the Earth."""
+
 JACOBIAN_STEP_PX = 8.0
 """Half-width of the central differences that measure the true pixel area."""
 
@@ -162,17 +165,19 @@ def fit_frame(crs: str, transform: Transform, width: int, height: int) -> FrameR
         gsd_m=math.sqrt(pixel_area_m2),
         pixel_area_m2=pixel_area_m2,
         image_up_deg=image_up_deg,
-        scale_spread=float(np.max(np.abs(scales / scale_k - 1.0))),
+        scale_spread=min(float(np.max(np.abs(scales / scale_k - 1.0))), MAX_SPREAD),
     )
 
 
 def lonlat_from_crs(crs: str, points: FloatArray) -> FloatArray:
-    """Map points (n, 2) of `crs` to WGS 84 longitude, latitude in degrees.
+    """Map points (n, 2) of `crs` to WGS 84 longitude in [-180, 180], latitude in degrees.
 
     Raises:
         CrsMismatchError: a point cannot be mapped.
     """
     lon, lat = transformer(crs, "OGC:CRS84").transform(points[:, 0], points[:, 1])
+    with np.errstate(invalid="ignore"):  # degrees go on past the antimeridian, and PROJ with them
+        lon = np.where(np.abs(lon) > 180.0, (lon + 180.0) % 360.0 - 180.0, lon)
     lonlat = np.column_stack([lon, lat])
     if not np.all(np.isfinite(lonlat)):
         bad = points[~np.all(np.isfinite(lonlat), axis=1)][0]
@@ -200,7 +205,16 @@ class SceneFrame:
         return apply_affine(self.transform, points)
 
     def image_from_crs(self, points: FloatArray) -> FloatArray:
-        """CRS coordinates → image (x, y) pixels."""
+        """CRS coordinates → image (x, y) pixels.
+
+        A scene over the antimeridian goes on past 180°, whereas what comes from elsewhere has longitudes in [-180°, 180°]: points are taken
+        on the turn around the Earth that is nearest to the scene, unless they would then lie more than half a turn apart.
+        """
+        if self._turn and len(points):
+            turns = np.round((self._middle_x - points[:, 0]) / self._turn)
+            x = points[:, 0] + self._turn * turns
+            if turns.any() and np.ptp(x) <= abs(self._turn) / 2:
+                points = np.column_stack([x, points[:, 1]])
         return apply_affine(self.inverse, points)
 
     def ground_from_image(self, points: FloatArray) -> FloatArray:
@@ -216,8 +230,6 @@ class SceneFrame:
     def image_from_ground(self, points: FloatArray) -> FloatArray:
         """Local ground metres → image (x, y) pixels."""
         x, y = self._to_metric.transform(*self._metric_from_ground(points), direction=TransformDirection.INVERSE)
-        if self._turn:  # PROJ gives longitudes in [-180, 180]; a scene over the antimeridian goes on past it
-            x = x + self._turn * np.round((self.transform[2] - x) / self._turn)
         return self.image_from_crs(np.column_stack([x, y]))
 
     @cached_property
@@ -226,6 +238,14 @@ class SceneFrame:
         x = np.array(transformer("OGC:CRS84", self.crs).transform(np.linspace(-180.0, 180.0, 5), np.zeros(5))[0])
         steps = np.diff(x)
         return float(x[4] - x[0]) if np.all(np.isfinite(x)) and np.allclose(steps, steps[0], rtol=1e-9, atol=0) else 0.0
+
+    @cached_property
+    def _middle_x(self) -> float:
+        """The x of the scene's centre in its CRS, on the turn that the image is on: the first whose pixels have positive coordinates."""
+        x, y = self._to_metric.transform(self.record.origin_x_m, self.record.origin_y_m, direction=TransformDirection.INVERSE)
+        candidates = x + self._turn * np.arange(-1, 2)
+        pixels = apply_affine(self.inverse, np.column_stack([candidates, np.full(3, y)]))
+        return float(candidates[np.argmin(np.where((pixels > 0).all(axis=1), pixels.sum(axis=1), np.inf))])
 
     def lonlat_from_image(self, points: FloatArray) -> FloatArray:
         """Image (x, y) pixels → WGS 84 longitude, latitude in degrees."""

@@ -2,12 +2,14 @@ import math
 
 import numpy as np
 import pytest
+import shapely
 from hypothesis import given
 from hypothesis import strategies as st
 from pyproj import Geod
 
 from trigpoint.errors import CrsMismatchError, InputError
-from trigpoint.geometry.frames import SceneFrame, azimuth_deg, fit_frame, invert_affine, transformer, utm_crs
+from trigpoint.geometry.frames import MAX_SPREAD, SceneFrame, azimuth_deg, fit_frame, invert_affine, transformer, utm_crs
+from trigpoint.geometry.repair import split_at_antimeridian
 
 GEOD = Geod(ellps="WGS84")
 BANEPA = (0.14929107086948487, 0.0, 9520026.5, 0.0, -0.14929107086948487, 3203431.0)
@@ -174,3 +176,45 @@ def test_no_points_have_no_convergence() -> None:
     frame = frame_of("EPSG:3857", BANEPA, 100, 100)
 
     assert frame.convergence_at(np.zeros((0, 2))).shape == (0,)
+
+
+OVER_180 = (1e-5, 0.0, 179.999, 0.0, -1e-5, -17.0)  # 300 px of about 1 m from 179.999° to 180.002°
+
+
+def test_points_past_the_antimeridian_come_to_the_scene_that_lies_over_it() -> None:
+    frame = frame_of("EPSG:4326", OVER_180, 300, 200)
+    lonlat = np.array([[179.9995, -17.001], [-179.9995, -17.001], [-179.9985, -17.0015]])
+
+    assert frame.image_from_crs(lonlat) == pytest.approx(np.array([[50, 100], [150, 100], [250, 150]]), abs=1e-3)
+    assert frame.lonlat_from_image(np.array([[150.0, 100.0]])) == pytest.approx(np.array([[-179.9995, -17.001]]), abs=1e-7)
+    corners = frame.lonlat_from_image(np.array([[0.0, 0], [300, 0], [300, 200], [0, 200]]))
+    assert split_at_antimeridian(shapely.Polygon(corners)).bounds == (-180, pytest.approx(-17.002), 180, -17)
+
+
+def test_a_scene_that_begins_at_minus_180_takes_points_from_the_other_side() -> None:
+    frame = frame_of("EPSG:3857", (2.0, 0.0, -20037608.34, 0.0, -2.0, -1900000.0), 200, 100)  # 100 m of it lie west of the antimeridian
+    x = np.array([[20037508.34 - 50, -1900100.0], [-20037508.34 + 50, -1900100.0]])
+
+    assert frame.image_from_crs(x) == pytest.approx(np.array([[25, 50], [75, 50]]), abs=0.1)
+
+
+def test_a_raster_of_the_whole_earth_keeps_every_point_where_it_is() -> None:
+    frame = frame_of("EPSG:4326", (0.25, 0.0, -180.0, 0.0, -0.25, 90.0), 1440, 720)
+    points = np.array([[-179.9, 0.0], [179.9, 0.0], [170.0, -45.0], [0.0, 89.0]])
+
+    assert frame.record.scale_spread == MAX_SPREAD
+    assert frame.image_from_crs(points[:1]) == pytest.approx(np.array([[0.4, 360]]))
+    assert frame.image_from_crs(points) == pytest.approx(np.array([[0.4, 360], [1439.6, 360], [1400, 540], [720, 4]]))
+
+
+def test_a_shape_that_spans_half_the_earth_is_not_torn_apart() -> None:
+    frame = frame_of("EPSG:4326", (1e-5, 0.0, -100.0, 0.0, -1e-5, 60.0), 300, 200)
+    wide = np.array([[27.0, 60.0], [180.0, 65.0], [100.0, 50.0]])  # seen from 100° W, 80° E is the far side
+
+    assert frame.image_from_crs(wide)[:, 0] == pytest.approx([127e5, 280e5, 200e5])
+
+
+def test_projected_coordinates_of_one_zone_have_no_second_turn() -> None:
+    frame = frame_of("EPSG:32633", (1.0, 0.0, 400_000.0, 0.0, -1.0, 5_500_000.0), 100, 100)
+
+    assert frame.image_from_crs(np.array([[40_000_000.0, 5_499_950.0]])) == pytest.approx(np.array([[39_600_000.0, 50.0]]))
