@@ -211,6 +211,67 @@ def certificate(change):
     return manifest(lambda m: change(m["certificate"]))
 
 
+def level_three(**values):
+    return lambda c: c["levels"]["3"].update(values)
+
+
+def inputs(change):
+    def plant(folder):
+        path = folder / "inputs/scene-disjoint-test.jsonl"
+        rows = tiny.read_lines(path)
+        change(rows)
+        tiny.write_lines(path, rows)
+
+    return plant
+
+
+def append(path, text):
+    path.write_text(path.read_text() + text)
+
+
+def repeat_query(folder):
+    rows = tiny.read_lines(folder / "queries.jsonl")
+    tiny.write_lines(folder / "queries.jsonl", [*rows, rows[0]])
+
+
+def double_noun(folder):
+    """Schools and temples bear one name."""
+    path = folder / "taxonomy/tiny.v1.yaml"
+    path.write_text(path.read_text().replace("noun: temple, plural: temples", "noun: school, plural: schools"))
+
+
+def rewrite_mask(rows=tiny.HEIGHT, **profile):
+    """Write the index map of s-utm with something else in its profile."""
+
+    def plant(folder):
+        path = folder / "masks/s-utm.tif"
+        with rasterio.open(path) as dataset:
+            band, wanted = dataset.read(1), dataset.profile | profile
+        with rasterio.open(path, "w", **(wanted | {"height": rows})) as dataset:
+            dataset.write(band[:rows].astype(wanted["dtype"]), 1)
+
+    return plant
+
+
+def rename_mask(folder):
+    (folder / "masks/s-utm.tif").rename(folder / "masks/other.tif")
+    scene(put(mask_path="masks/other.tif"), "s-utm")(folder)
+
+
+def one_group(content):
+    """Both scenes in one group that nothing joins."""
+    content["groups"] = [{"group_id": "g-1", "scenes": ["s-merc", "s-utm"], "reasons": []}]
+
+
+def group_for_nothing(content):
+    """Both scenes in one group, for being close."""
+    reason = {"scenes": ["s-merc", "s-utm"], "why": "buffer", "value": 3.0}
+    content["groups"] = [{"group_id": "g-1", "scenes": ["s-merc", "s-utm"], "reasons": [reason]}]
+
+
+LARGEST_OF_FAR = {"op": "attr", "of": tiny.rel(tiny.HOMES, "far", tiny.SCHOOL), "key": "area", "extreme": "most"}
+
+
 FAULTS = [
     # code, item (a part of it), fault
     ("georeferencing: gsd is nominal", "gsd_nominal", "s-merc", scene(put(gsd_m=0.15))),
@@ -426,6 +487,231 @@ FAULTS = [
         "cut",
         lambda f: pq.write_table(pq.read_table(f / "instances.parquet").drop_columns(["cut"]), f / "instances.parquet"),
     ),
+    ("certificate: gone", "certificate_missing", "certificate", manifest(lambda m: m.pop("certificate"))),
+    ("certificate: no number", "certificate_wrong", "certificate.jitters", certificate(put(jitters="20"))),
+    ("certificate: no seed", "certificate_wrong", "certificate", certificate(lambda c: c.pop("seed"))),
+    ("certificate: a level left out", "certificate_wrong", "certificate.levels.5", certificate(lambda c: c["levels"].pop("5"))),
+    ("certificate: answers that do not add up", "certificate_wrong", "certificate.levels.3", certificate(level_three(answers=40))),
+    (
+        "certificate: more released than tried",
+        "certificate_wrong",
+        "certificate.levels.3",
+        certificate(level_three(programs=4, answers=80)),
+    ),
+    ("certificate: an answer that hangs on a pixel", "certificate_broken", "q-", hang_on_pixels),
+    ("sentences: two only", "sentence_missing", "q-", query("far", lambda r: r["sentences"].pop())),
+    (
+        "sentences: two that differ in a full stop",
+        "sentence_twice",
+        "q-",
+        query("far", lambda r: r["sentences"].append(r["sentences"][0] + ".")),
+    ),
+    ("sentences: a noun of two categories", "sentence_ambiguous", "q-", double_noun),
+    ("queries: form", "form_wrong", "q-", query("far", put(form="choice"))),
+    ("queries: a key gone", "query_key", "q-", query("far", lambda r: r.pop("annotation_id"))),
+    ("queries: a line twice", "id_twice", "q-", repeat_query),
+    ("queries: of a scene that is not there", "scene_unknown", "q-", query("far", put(scene_id="s-nowhere"))),
+    ("queries: a line that is no object", "row_unreadable", "line 27", lambda f: append(f / "queries.jsonl", "[1]\n")),
+    ("queries: unsorted answers", "answer_order", "q-", query("far", lambda r: r["answer_ids"].reverse())),
+    ("queries: a region as an answer", "answer_not_countable", "q-", query("far", put(answer_ids=["s-utm/R"]))),
+    ("queries: a structure of no level", "program_form", "q-", query("far", put(program=LARGEST_OF_FAR))),
+    (
+        "queries: a broader category that does as well",
+        "part_unneeded",
+        "q-",
+        query("tin", put(program=tiny.rel(tiny.cat("school"), "far", tiny.cat("open_ground")))),
+    ),
+    (
+        "queries: one of a category of one",
+        "category_too_small",
+        "q-",
+        query("tin", put(program=tiny.rel(tiny.cat("school"), "far", tiny.cat("open_ground")))),
+    ),
+    ("queries: nearly the whole category", "answer_too_large", "q-", manifest(lambda m: m["rules"].update(answer_max_share=0.3))),
+    (
+        "queries: a simpler one has the answer",
+        "lower_level_same_answer",
+        "q-",
+        query("east", put(level=3, answer_ids=["s-utm/B7"], program=tiny.rel(tiny.TILED, "near", tiny.SCHOOL))),
+    ),
+    (
+        "queries: a countable thing as the anchor of inside",
+        "topology_anchor",
+        "q-",
+        query("far", put(program=tiny.rel(tiny.HOMES, "inside", tiny.SCHOOL))),
+    ),
+    ("queries: a cut anchor", "anchor_cut", "q-", instance("B1", put(cut=True))),
+    ("queries: a cut winner", "cut_winner", "q-", instance("B9", put(cut=True))),
+    (
+        "queries: an anchor that fills the scene",
+        "anchor_dominates",
+        "q-",
+        manifest(lambda m: m["rules"].update(anchor_max_scene_share=0.01)),
+    ),
+    (
+        "queries: an anchor with a simpler name",
+        "anchor_directly_nameable",
+        "q-",
+        query("hops", put(program=tiny.rel(tiny.TILED, "west_of", tiny.rel(tiny.SHOP, "west_of", tiny.cat("tree"))))),
+    ),
+    ("queries: no room in the sector", "absence_trivial", "q-", manifest(lambda m: m["rules"].update(sector_min_share=0.9))),
+    (
+        "relations: FALSE stored as undecided",
+        "edge_extra",
+        "s-utm/B4 far s-utm/B9",
+        edge("B4", "far", "B1", put(anchor_id="s-utm/B9", verdict="UNDECIDED")),
+    ),
+    (
+        "relations: twice",
+        "edge_twice",
+        "s-utm/B4 far s-utm/B1",
+        lambda f: edit_rows(
+            f,
+            "relations.parquet",
+            lambda rows: [
+                *rows,
+                next(r for r in rows if r["subject_id"] == "s-utm/B4" and r["anchor_id"] == "s-utm/B1" and r["relation"] == "far"),
+            ],
+        ),
+    ),
+    ("relations: to itself", "edge_to_itself", "s-utm/B4 far s-utm/B4", edge("B4", "far", "B1", put(anchor_id="s-utm/B4"))),
+    ("relations: unsorted", "order_wrong", "", lambda f: edit_rows(f, "relations.parquet", lambda rows: rows[::-1])),
+    ("relations: of a scene that is not there", "scene_unknown", "s-nowhere", edge("B4", "far", "B1", put(scene_id="s-nowhere"))),
+    ("ownership: label and plane", "label_wrong", "s-utm/B1", instance("B1", put(plane=3))),
+    ("ownership: not compressed as it should be", "mask_compression", "s-utm", rewrite_mask(compress="deflate")),
+    ("ownership: a mask of signed numbers", "mask_dtype", "s-utm", rewrite_mask(dtype="int32")),
+    (
+        "ownership: a mask of another place",
+        "mask_transform",
+        "s-utm",
+        rewrite_mask(transform=rasterio.Affine(0.5, 0, 330001, 0, -0.5, 3060000)),
+    ),
+    ("ownership: a mask of another size", "mask_size", "s-utm", rewrite_mask(rows=100)),
+    ("ownership: regions without a raster", "region_path_missing", "s-utm", scene(put(region_path=None), "s-utm")),
+    ("ownership: an outline that is none", "outline_wrong", "s-utm/B5", instance("B5", put(geometry=b"no shape"))),
+    ("instances: an unknown category", "instance_value", "s-utm/B5 category", instance("B5", put(category=["cathedral"]))),
+    ("instances: two categories of one axis", "instance_value", "s-utm/B5 category", instance("B5", put(category=["temple", "school"]))),
+    ("instances: too small", "instance_too_small", "s-utm/B4", manifest(lambda m: m["rules"].update(min_instance_px=110))),
+    ("instances: an id twice", "id_twice", "s-utm/B1", instance("B2", put(instance_id="s-utm/B1"))),
+    ("instances: no number where one should be", "perimeter_wrong", "s-utm/B1", instance("B1", put(perimeter_m=float("nan")))),
+    ("boxes: no rectangle", "obb_wrong", "s-utm/B2", instance("B2", lambda r: r.update(obb_px=[r["obb_px"][0] + 1, *r["obb_px"][1:]]))),
+    ("scenes: a file of another name", "scene_value", "s-utm mask_path", rename_mask),
+    ("scenes: a window of another size", "scene_value", "s-utm window", scene(put(window=[20, 10, 159, 128]), "s-utm")),
+    ("scenes: a date that is none", "scene_value", "s-utm acquired", scene(put(acquired="1 June"), "s-utm")),
+    ("scenes: the attribution of another", "scene_value", "s-utm attribution", scene(put(attribution="somebody"), "s-utm")),
+    ("scenes: no frame", "frame_underivable", "s-utm", scene(put(crs="EPSG:0"), "s-utm")),
+    (
+        "scenes: a hash of another picture",
+        "phash_wrong",
+        "s-utm phash[0]",
+        scene(lambda r: r.update(phash=[f"{int(r['phash'][0], 16) ^ 7:016x}", *r["phash"][1:]]), "s-utm"),
+    ),
+    ("scenes: a hash that is none", "row_unreadable", "s-utm", scene(lambda r: r.update(phash=["?", *r["phash"][1:]]), "s-utm")),
+    ("scenes: the spread of another picture", "grey_sd_wrong", "s-utm", scene(put(grey_sd=40.0), "s-utm")),
+    ("scenes: met by a list that is not there", "screening_wrong", "s-utm", scene(put(outside=["landcover"]), "s-utm")),
+    ("splits: a group of two for no reason", "group_wrong", "s-merc", split(one_group)),
+    ("splits: a reason that does not hold", "group_reason_wrong", "s-merc s-utm", split(group_for_nothing)),
+    ("splits: a reason that is not given", "group_reason_missing", "s-merc s-utm shared_pixels", overlap_windows),
+    ("splits: no grouping", "split_unreadable", "", split(lambda s: s.pop("grouping"))),
+    ("splits: a fourth split", "split_assignment", "splits", split(lambda s: s["assignment"].update(extra=[]))),
+    ("splits: a rule that it has not", "protocol_rule_wrong", "rule", split(lambda s: s.update(rule={"by": "region"}))),
+    (
+        "splits: left out without need",
+        "protocol_rule_wrong",
+        "s-merc",
+        split(lambda s: (s["assignment"].update(test=[]), s.update(left_out={"s-merc": "ugly"}))),
+    ),
+    (
+        "splits: proof of hashes",
+        "proof_wrong",
+        "smallest_hash_bits train-test",
+        split(lambda s: s["proof"]["smallest_hash_bits"].update({"train-test": 1})),
+    ),
+    ("splits: proof of levels", "proof_wrong", "levels", split(lambda s: s["proof"]["levels"]["test"].update({"1": 1}))),
+    ("splits: proof of shares", "proof_wrong", "reached_share train", split(lambda s: s["proof"]["reached_share"].update(train=0.7))),
+    ("splits: a list of screening without a policy", "split_unreadable", "screening", split(lambda s: s.update(screening={"lists": []}))),
+    (
+        "splits: a protocol of nobody",
+        "protocol_wrong",
+        "by-mood",
+        lambda f: (f / "splits/scene-disjoint.json").rename(f / "splits/by-mood.json"),
+    ),
+    (
+        "splits: there and left out",
+        "protocol_wrong",
+        "scene-disjoint",
+        manifest(lambda m: m["protocols_left_out"].update({"scene-disjoint": "why not"})),
+    ),
+    ("inputs: a query left out", "input_missing", "q-", inputs(lambda rows: rows.pop())),
+    ("inputs: a query twice", "input_twice", "q-", inputs(lambda rows: rows.append(rows[-1]))),
+    ("inputs: no object", "input_unreadable", "line 14", lambda f: append(f / "inputs/scene-disjoint-test.jsonl", "7\n")),
+    ("inputs: of a protocol of nobody", "input_unknown", "by-mood-test.jsonl", lambda f: (f / "inputs/by-mood-test.jsonl").write_text("")),
+    ("inputs: none for an empty split", "part_missing", "scene-disjoint-val", lambda f: (f / "inputs/scene-disjoint-val.jsonl").unlink()),
+    ("exports: coco without images", "coco_images", "images", lambda f: edit_json(f, "exports/coco.json", lambda c: c["images"].pop())),
+    (
+        "exports: coco categories twice",
+        "coco_categories",
+        "categories",
+        lambda f: edit_json(f, "exports/coco.json", lambda c: c["categories"].append(c["categories"][0])),
+    ),
+    ("exports: coco is none", "coco_unreadable", "", lambda f: (f / "exports/coco.json").write_text("[]")),
+    ("exports: dota gone", "dota_unreadable", "s-utm", lambda f: (f / "exports/dota/s-utm.txt").unlink()),
+    (
+        "exports: stac of another place",
+        "stac_wrong",
+        "s-utm geometry",
+        lambda f: edit_json(f, "stac/s-utm.json", lambda c: c["geometry"].update(coordinates=[[[0, 0], [1, 0], [1, 1], [0, 0]]])),
+    ),
+    (
+        "exports: stac of another picture",
+        "stac_wrong",
+        "s-utm image",
+        lambda f: edit_json(f, "stac/s-utm.json", lambda c: c["assets"]["image"].update(href="../scenes/s-merc.tif")),
+    ),
+    ("exports: stac of another id", "stac_unreadable", "s-utm", lambda f: edit_json(f, "stac/s-utm.json", lambda c: c.update(id="s-merc"))),
+    ("exports: stac without an item", "stac_wrong", "s-utm", lambda f: edit_json(f, "stac/catalog.json", lambda c: c["links"].pop())),
+    ("manifest: an unknown format", "format_version", "format_version", manifest(lambda m: m.update(format_version=9))),
+    ("manifest: a share above one", "manifest_value", "rules.near_share", manifest(lambda m: m["rules"].update(near_share=10))),
+    ("manifest: an unknown relation", "manifest_value", "rules.relations", manifest(lambda m: m["rules"]["relations"].append("beside"))),
+    ("manifest: distances as text", "manifest_value", "rules.within_m", manifest(lambda m: m["rules"].update(within_m=["25"]))),
+    (
+        "manifest: an axis of nobody",
+        "manifest_value",
+        "unknown_is_other.colour",
+        manifest(lambda m: m["unknown_is_other"].update(colour="why")),
+    ),
+    (
+        "manifest: drops below one",
+        "manifest_value",
+        "counts.drops.too_small",
+        manifest(lambda m: m["counts"]["drops"].update(too_small=-1)),
+    ),
+    (
+        "files: JSON with unsorted keys",
+        "json_form",
+        "stac/catalog.json",
+        lambda f: (f / "stac/catalog.json").write_text('{"links": [], "id": "tiny"}'),
+    ),
+    (
+        "files: JSON with NaN",
+        "json_form",
+        "exports/coco.json",
+        lambda f: edit_json(f, "exports/coco.json", lambda c: c["annotations"][0].update(area=float("nan"))),
+    ),
+    ("files: one that the format does not know", "file_unknown", "keys.env", lambda f: (f / "keys.env").write_text("TOKEN=1")),
+    (
+        "files: no schema",
+        "schema_wrong",
+        "$defs",
+        lambda f: edit_json(f, "schemas/program.v1.schema.json", lambda c: c["$defs"].pop("rel")),
+    ),
+    (
+        "files: no GeoParquet",
+        "geoparquet_wrong",
+        "geo",
+        lambda f: pq.write_table(pq.read_table(f / "scenes.parquet").replace_schema_metadata({}), f / "scenes.parquet"),
+    ),
+    ("files: a taxonomy of nothing", "taxonomy_unreadable", "", lambda f: (f / "taxonomy/tiny.v1.yaml").write_text("a: 1")),
 ]
 
 
