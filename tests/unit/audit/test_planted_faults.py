@@ -532,7 +532,7 @@ FAULTS = [
         "queries: a simpler one has the answer",
         "lower_level_same_answer",
         "q-",
-        query("east", put(level=3, answer_ids=["s-utm/B7"], program=tiny.rel(tiny.TILED, "near", tiny.SCHOOL))),
+        query("east", put(level=3, answer_ids=["s-utm/B7"], program={"op": "nearest", "of": tiny.TILED, "anchor": tiny.SCHOOL})),
     ),
     (
         "queries: a countable thing as the anchor of inside",
