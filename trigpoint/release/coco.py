@@ -72,8 +72,8 @@ def read_coco(path: Path) -> CocoFile:
     Raises:
         ReleaseError: `path` cannot be read, is no JSON, or lacks one of the three lists.
 
-    Source: cocodataset/cocoapi#95, pedropro/TACO#46: readers keep annotations in a dict by id: of two with one id the later wins in silence. Differs: both
-        are kept.
+    Source: cocodataset/cocoapi#95, pedropro/TACO#46: readers that keep annotations by id lose all but the last of one id. Differs: all are
+        kept.
     """
     try:
         content: Any = json.loads(path.read_bytes())
