@@ -387,12 +387,12 @@ def _tags(shape: Shape) -> dict[str, str]:
     return {"building": kind, "roof:material": str(shape.roof)}
 
 
-def run_project(folder: Path, n_scenes: int, seed: int) -> None:
+def run_project(folder: Path, n_scenes: int, seed: int, until: str) -> None:
     """Write the project and build it stage by stage, each in its own process; print CPU seconds and peak memory of each."""
     config = make_project(folder, n_scenes, seed)
     print(f"{n_scenes} scenes, {int(instance_counts(n_scenes, seed).sum())} instances in {folder}")
     environment = os.environ | {"PYTHONPATH": str(ROOT)}
-    for stage in STAGES:
+    for stage in STAGES[: STAGES.index(until) + 1]:
         with (folder / f"{stage}.log").open("w", encoding="utf-8") as log:
             call = [sys.executable, "-m", "trigpoint", "stage", stage, str(config)]
             process = subprocess.Popen(call, cwd=ROOT, env=environment, stdout=log, stderr=subprocess.STDOUT)
@@ -412,11 +412,12 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=7)
     parser.add_argument("--peer-scenes", type=int, default=70, help="scenes on which the plain libraries run too")
     parser.add_argument("--project", type=Path, help="write a project here and build it stage by stage")
+    parser.add_argument("--until", choices=STAGES, default=STAGES[-1], help="last stage of the project to run")
     asked = parser.parse_args()
     if asked.project is None:
         run_in_process(asked.scenes, asked.seed, asked.peer_scenes)
     else:
-        run_project(asked.project, asked.scenes, asked.seed)
+        run_project(asked.project, asked.scenes, asked.seed, asked.until)
 
 
 if __name__ == "__main__":
