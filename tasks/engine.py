@@ -94,16 +94,18 @@ class PlannedStep(NamedTuple):
         return [item for item in self.items if item.key not in self.known]
 
 
-def item_key(workspace: Workspace, step: Step, item: Item) -> str:
-    """Digest of an item's inputs, the step's configuration and the step's code."""
+def item_keys(workspace: Workspace, step: Step, items: list[Item]) -> list[str]:
+    """Digests of each item's inputs, the step's configuration and the step's code."""
     code = code_digest(step.module, step.data_files(workspace), list(step.libraries))
-    return digest_json([step.name, code, step.settings(workspace), item.item_id, list(item.inputs)])
+    settings = step.settings(workspace)
+    return [digest_json([step.name, code, settings, item.item_id, list(item.inputs)]) for item in items]
 
 
 def plan_step(workspace: Workspace, step: Step, done: Done) -> PlannedStep:
     """Say which items of a step are known and which must be worked on."""
     items = sorted(step.plan(workspace, done), key=lambda item: item.item_id)
-    items = [item.model_copy(update={"key": item_key(workspace, step, item)}) for item in items]
+    keys = item_keys(workspace, step, items)
+    items = [item.model_copy(update={"key": key}) for item, key in zip(items, keys, strict=True)]
     known: dict[str, ItemResult] = {}
     stale: dict[str, str] = {}
     for key, result in workspace.catalogue.find_results(step.stage, [item.key for item in items]).items():

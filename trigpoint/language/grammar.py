@@ -1,9 +1,8 @@
 """The wording of query programs, grammar version 2, as data: docs/grammar.md in Python. Not here: building or reading sentences."""
 
-import re
-
 from trigpoint.errors import ProgramError
 from trigpoint.programs.language import Extreme, Key
+from trigpoint.rules import within_limit_m
 
 GRAMMAR_VERSION = 2
 
@@ -64,8 +63,6 @@ OPENERS: Wordings = ("all", "the", "any")
 JOINS: Wordings = ("and are", "and lie", "and also")
 """Between two relations of one set."""
 
-_WITHIN_NAME = re.compile(r"within_([1-9][0-9]*)m")
-
 
 def relation_wordings(relation: str) -> Wordings:
     """Return how a relation is said, by style.
@@ -76,9 +73,9 @@ def relation_wordings(relation: str) -> Wordings:
     >>> relation_wordings("within_25m")[0]
     'within 25 metres of'
     """
-    within = _WITHIN_NAME.fullmatch(relation)
-    if within:
-        first, second, third = (wording.format(d=within[1]) for wording in WITHIN)
+    limit_m = within_limit_m(relation)
+    if limit_m is not None:
+        first, second, third = (wording.format(d=limit_m) for wording in WITHIN)
         return first, second, third
     if relation not in RELATIONS:
         raise ProgramError(f"relation {relation!r} has no words; the grammar knows {sorted(RELATIONS)} and within_<d>m")
