@@ -39,6 +39,7 @@ NUMBERS = (
 )  # fmt: skip
 STORED = (*DIRECTIONS, "near", "far", "touches", *TOPOLOGY)
 OUTLINE_KEYS = ("algorithm", "library", "start_vertex", "tolerance_px")
+PROPOSALS = ("vector", "annotator")
 HOW = ("grid", "window", "poi")
 DIGEST = re.compile(r"[0-9a-f]{64}")
 CLOSE_DEG = 1e-6
@@ -229,10 +230,14 @@ def _check_instance_values(release: Release, instance: Instance, notes: Notebook
         notes.add("instance_value", "instances.parquet", f"{item} countable", kinds[0].countable, instance.countable)
     if instance.boxable and not (instance.countable and all(kind.instanceable for kind in kinds)):
         notes.add("instance_value", "instances.parquet", f"{item} boxable", "of a countable, instanceable category alone", "boxable")
-    if type(instance.moved_px) is not int or instance.moved_px < 0:
-        notes.add("instance_value", "instances.parquet", f"{item} moved_px", "a whole number from 0 on", instance.moved_px)
-    if not instance.source_ids or not instance.proposal or not instance.review_state:
-        notes.add("instance_value", "instances.parquet", item, "source_ids, proposal and review_state", "one is empty")
+    scene = release.scenes.get(instance.scene_id)
+    most = scene.width * scene.height if scene is not None else 0
+    if type(instance.moved_px) is not int or not 0 <= instance.moved_px <= most:
+        notes.add("instance_value", "instances.parquet", f"{item} moved_px", f"a whole number from 0 to {most}", instance.moved_px)
+    if instance.proposal not in PROPOSALS:
+        notes.add("instance_value", "instances.parquet", f"{item} proposal", " or ".join(PROPOSALS), instance.proposal)
+    if not instance.source_ids or not instance.review_state:
+        notes.add("instance_value", "instances.parquet", item, "source_ids and review_state", "one is empty")
     least = release.rule("min_instance_px", 0) if instance.proposal == "vector" else release.rule("min_drawn_instance_px", 0)
     if instance.countable and not instance.cut and instance.area_px + instance.moved_px < least:
         notes.add("instance_too_small", "instances.parquet", item, f"at least {least:g} px of a thing seen whole", instance.area_px)

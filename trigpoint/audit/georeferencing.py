@@ -221,7 +221,7 @@ def _check_frame(scene: Scene, notes: Notebook) -> Frame:
     frame = build_frame(scene, metric)
     a, b, _, d, e, _ = scene.transform
     nominal = math.sqrt(abs(a * e - b * d))
-    if abs(scene.gsd_m / frame.gsd_m - 1) > RELATIVE:
+    if not abs(scene.gsd_m / frame.gsd_m - 1) <= RELATIVE:
         code = "gsd_nominal" if scene_crs.is_projected and abs(scene.gsd_m / nominal - 1) < RELATIVE else "gsd_wrong"
         notes.add(code, name, item, f"{frame.gsd_m:.9g} m", f"{scene.gsd_m:.9g} m")
     for code, right, found in (
@@ -266,10 +266,10 @@ def _check_extent(scene: Scene, frame: Frame, valid: NDArray[np.bool_], notes: N
     """Compare valid share, shorter side and footprint with the valid pixels."""
     name, item = "scenes.parquet", scene.scene_id
     share = float(valid.mean())
-    if abs(share - scene.valid_share) > 1e-4:
+    if not abs(share - scene.valid_share) <= 1e-4:
         notes.add("valid_share_wrong", name, item, share, scene.valid_share)
     side = shorter_side(frame, valid)
-    if abs(side - scene.shorter_side_m) > max(frame.gsd_m, 0.001 * side):
+    if not abs(side - scene.shorter_side_m) <= max(frame.gsd_m, 0.001 * side):
         notes.add("shorter_side_wrong", name, item, f"{side:.6g} m", f"{scene.shorter_side_m:.6g} m")
     # one polygon again where it was split at the antimeridian
     parts = shapely.get_parts(shapely.transform(shapely.from_wkb(scene.geometry), frame.to_image))

@@ -37,6 +37,13 @@ INSTANCE_COLUMNS = (
     "hbb_px", "obb_px", "rle", "moved_px", "source_ids", "proposal", "review_state", "geometry",
 )  # fmt: skip
 RELATION_COLUMNS = ("scene_id", "subject_id", "anchor_id", "relation", "verdict", "value", "unit", "margin")
+NUMBERS = frozenset((
+    "width", "height", "gsd_m", "pixel_area_m2", "scale_k", "convergence_deg", "image_up_deg", "valid_share", "shorter_side_m", "grey_sd",
+    "label", "plane", "area_px", "area_m2", "perimeter_m", "length_m", "width_m", "orientation_deg", "elongation", "compactness",
+    "centroid_x_m", "centroid_y_m", "point_x_px", "point_y_px", "moved_px", "value", "margin",
+))  # fmt: skip
+YES_OR_NO = frozenset(("north_up", "countable", "boxable", "cut"))
+LISTS = frozenset(("transform", "window", "phash", "outside", "category", "hbb_px", "obb_px", "source_ids"))
 QUERY_KEYS = (
     "query_id", "scene_id", "form", "level", "program", "canonical", "answer_ids", "answerable", "kind", "polarity", "sentences",
     "counterfactual_of", "difficulty", "annotation_id", "category",
@@ -260,6 +267,7 @@ def read_release(folder: Path, manifest: dict[str, Any], notes: Notebook) -> Rel
         missing = [name for name in RELATION_COLUMNS if name not in table.column_names]
         for name in missing:
             notes.add("column_missing", "relations.parquet", name, "present", "missing")
+        _check_types(table, "relations.parquet", notes)
         release.relations = None if missing else table
     with notes.guard("table_unreadable", "queries.jsonl"):
         for number, line in enumerate(read_lines(folder, "queries.jsonl"), start=1):
@@ -280,9 +288,31 @@ def _rows(folder: Path, name: str, columns: tuple[str, ...], notes: Notebook) ->
         missing = [column for column in columns if column not in table.column_names]
         for column in missing:
             notes.add("column_missing", name, column, "present", "missing")
+        _check_types(table, name, notes)
         if not missing:
             return table.select(list(columns)).to_pylist()
     return []
+
+
+def _check_types(table: pa.Table, name: str, notes: Notebook) -> None:
+    """Columns hold numbers, yes or no, lists, bytes or text, as the format says; a column of nulls may be of any type."""
+    for column in table.schema:
+        kind = column.type
+        if column.name in NUMBERS:
+            expected, fits = "numbers", pa.types.is_integer(kind) or pa.types.is_floating(kind)
+        elif column.name in YES_OR_NO:
+            expected, fits = "booleans", pa.types.is_boolean(kind)
+        elif column.name in LISTS:
+            expected, fits = "lists", pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_struct(kind)
+        elif column.name == "geometry":
+            expected, fits = "WKB", pa.types.is_binary(kind) or pa.types.is_large_binary(kind)
+        elif column.name in (*SCENE_COLUMNS, *INSTANCE_COLUMNS, *RELATION_COLUMNS):
+            values = kind.value_type if pa.types.is_dictionary(kind) else kind
+            expected, fits = "text", pa.types.is_string(values) or pa.types.is_large_string(values)
+        else:
+            expected, fits = "no such column", False
+        if not fits and not (pa.types.is_null(kind) and expected != "no such column"):
+            notes.add("column_type", name, column.name, expected, str(kind))
 
 
 def _scene(row: dict[str, Any]) -> Scene:
@@ -295,9 +325,9 @@ def _scene(row: dict[str, Any]) -> Scene:
     values: dict[str, Any] = {n: row[n] for n in Scene.__dataclass_fields__}
     numbers = ("gsd_m", "pixel_area_m2", "scale_k", "convergence_deg", "image_up_deg", "valid_share", "shorter_side_m", "grey_sd")
     values.update({n: float(row[n]) for n in numbers})
-    for text in ("scene_id", "path", "mask_path", "crs", "metric_crs", "source", "source_sha256"):
-        if not isinstance(row[text], str):
-            raise TypeError(f"{text} is {row[text]!r}")
+    for text in ("scene_id", "path", "mask_path", "crs", "metric_crs", "source", "source_sha256", "licence", "attribution", "how"):
+        _must_be(str, text, row[text])
+    _must_be(bool, "north_up", row["north_up"])
     values.update(transform=(a, b, c, d, e, f), window=(col, line, width, height), outside=tuple(str(v) for v in row["outside"] or ()))
     values["phash"] = tuple(_hash(text) for text in row["phash"])
     if len(values["phash"]) != 8:
@@ -319,6 +349,11 @@ def _instance(row: dict[str, Any]) -> Instance:
         values[name] = None if row[name] is None else tuple(float(v) for v in row[name])
     if isinstance(row["rle"], bytes):
         values["rle"] = row["rle"].decode()
+    for name in ("instance_id", "scene_id", "proposal", "review_state"):
+        _must_be(str, name, row[name])
+    _must_be(str, "rle", values["rle"])
+    for name in ("countable", "boxable", "cut"):
+        _must_be(bool, name, row[name])
     values.update(
         category=tuple(row["category"]),
         source_ids=tuple(row["source_ids"] or ()),
@@ -330,16 +365,32 @@ def _instance(row: dict[str, Any]) -> Instance:
 
 
 def _query(row: dict[str, Any], notes: Notebook) -> Query:
+    """Make a query of a line; raises when a value has another type than the format says."""
     for key in QUERY_KEYS:
         if key not in row:
             notes.add("query_key", "queries.jsonl", row.get("query_id"), f"key {key}", "missing")
+    for key in sorted(set(row) - set(QUERY_KEYS)):
+        notes.add("query_key", "queries.jsonl", row.get("query_id"), f"no key {key}", row[key])
+    if row.get("annotation_id") is not None:
+        notes.add("query_key", "queries.jsonl", row.get("query_id"), "annotation_id null", row["annotation_id"])
     values = {n: row.get(n) for n in Query.__dataclass_fields__}
+    for name in ("query_id", "scene_id", "form", "canonical", "kind", "polarity", "difficulty"):
+        _must_be(str, name, values[name])
+    _must_be(int, "level", values["level"])
+    _must_be(bool, "answerable", values["answerable"])
+    if values["counterfactual_of"] is not None:
+        _must_be(str, "counterfactual_of", values["counterfactual_of"])
     for name in ("answer_ids", "sentences", "category"):
-        values[name] = tuple(str(v) for v in row.get(name) or ())
-    values["answerable"] = bool(row["answerable"])
-    values["query_id"], values["scene_id"], values["level"] = str(row["query_id"]), str(row["scene_id"]), int(row["level"])
-    values["canonical"] = str(row["canonical"])
+        _must_be(list, name, values[name])
+        for entry in cast("list[Any]", values[name]):
+            _must_be(str, name, entry)
+        values[name] = tuple(cast("list[str]", values[name]))
     return Query(**cast("dict[str, Any]", values))
+
+
+def _must_be(kind: type, name: str, value: object) -> None:
+    if type(value) is not kind:
+        raise TypeError(f"{name} is {value!r}, expected {kind.__name__}")
 
 
 def read_taxonomy(folder: Path, notes: Notebook) -> Taxonomy:

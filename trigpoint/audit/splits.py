@@ -126,6 +126,8 @@ def _check_protocols(release: Release, names: list[str], notes: Notebook) -> Non
     """The primary protocol is there; none is both there and left out; all are of the format."""
     left_out: Any = release.manifest.get("protocols_left_out")
     reasons = cast("dict[str, Any]", left_out) if isinstance(left_out, dict) else {}
+    if not isinstance(left_out, dict):
+        notes.add("protocol_wrong", "manifest.json", "protocols_left_out", "{protocol: reason}", left_out)
     for name in sorted(set(names) | set(reasons)):
         if name not in PROTOCOLS:
             notes.add("protocol_wrong", f"splits/{name}.json" if name in names else "manifest.json", name, " or ".join(PROTOCOLS), name)
@@ -142,6 +144,17 @@ def _check_form(split: Split) -> None:
     wanted = (*KEYS, "queries") if split.protocol in WITH_QUERIES else KEYS
     if sorted(split.content) != sorted(wanted):
         split.note("split_unreadable", "keys", sorted(wanted), sorted(split.content))
+    for key, kind in (
+        ("assignment", dict),
+        ("left_out", dict),
+        ("rule", dict),
+        ("grouping", dict),
+        ("groups", list),
+        ("proof", dict),
+        ("seed", int),
+    ):
+        if not isinstance(split.content.get(key), kind):
+            split.note("split_unreadable", key, kind.__name__, split.content.get(key))
     if (split.content.get("protocol"), split.content.get("version")) != (split.protocol, 1):
         split.note("split_unreadable", "protocol", f"{split.protocol} 1", f"{split.content.get('protocol')} {split.content.get('version')}")
     if sorted(split.assignment) != sorted(SPLITS):
