@@ -41,6 +41,7 @@ STORED = (*DIRECTIONS, "near", "far", "touches", *TOPOLOGY)
 OUTLINE_KEYS = ("algorithm", "library", "start_vertex", "tolerance_px")
 PROPOSALS = ("vector", "annotator")
 HOW = ("grid", "window", "poi")
+ISO_DATE = re.compile(r"\d{4}(-\d{2}(-\d{2})?)?")
 DIGEST = re.compile(r"[0-9a-f]{64}")
 CLOSE_DEG = 1e-6
 """Longitudes and latitudes of STAC are those of the footprint within this."""
@@ -210,11 +211,18 @@ def _check_scene_values(release: Release, scene: Scene, notes: Notebook) -> None
 
 
 def _is_date(text: str) -> bool:
+    """Say whether a text is an ISO 8601 date: a day, a month or a year.
+
+    >>> [_is_date(text) for text in ("2025-06-01", "2025-06", "2018", "2025-02-30", "20250601", "June")]
+    [True, True, True, False, False, False]
+    """
+    if not ISO_DATE.fullmatch(text):
+        return False
     try:
-        date.fromisoformat(text)
+        date.fromisoformat(text + "-01-01"[len(text) - 4 :])
     except ValueError:
         return False
-    return len(text) == 10
+    return True
 
 
 def _check_instance_values(release: Release, instance: Instance, notes: Notebook) -> None:

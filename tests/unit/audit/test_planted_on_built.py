@@ -15,6 +15,7 @@ import pytest
 import rasterio
 import shapely
 
+from tests.tiny_project import make_project
 from tests.unit.audit._built_release import make_split_project
 from tests.unit.tasks.test_build import build
 from trigpoint.audit import audit_release
@@ -650,6 +651,20 @@ def test_planted_fault_is_a_changed_file_when_they_do_not(release: Path, name: s
     FAULTS[name].plant(release)
 
     assert "file_altered" in {code for code, _ in findings(release)}
+
+
+def test_release_of_winds_touches_and_distances_has_no_finding(tmp_path: Path) -> None:
+    winds = [f"{wind}_of" for wind in ("north", "east", "south", "west", "northeast", "southeast", "southwest", "northwest")]
+    names = [*winds, "near", "far", "touches", "inside", "contains", "outside", "overlaps"]
+    build(make_project(tmp_path, rules={"min_instance_px": 60, "relations": names, "within_m": [25, 40]}))
+
+    report = audit_release(tmp_path / "release")
+
+    assert report.findings == ()
+    rows = [json.loads(line) for line in (tmp_path / "release" / "queries.jsonl").read_text(encoding="utf-8").splitlines()]
+    asked = {row["program"].get("relation") for row in rows}
+    assert asked & {"within_25m", "within_40m"}
+    assert asked & set(winds[4:])
 
 
 def test_at_least_forty_kinds_of_damage_are_planted() -> None:
