@@ -42,7 +42,7 @@ SYMMETRIC = ("touches", "overlaps")
 
 TOPOLOGY = ("inside", "contains", "outside", "overlaps")
 UNITS = dict.fromkeys(DIRECTIONS, "deg") | {"near": "m", "far": "m", "touches": "m"} | dict.fromkeys(TOPOLOGY, "share")
-DISJOINT = (("touches", "far"), ("inside", "outside"), ("inside", "overlaps"), ("outside", "overlaps"))
+DISJOINT = (("touches", "far"), ("inside", "outside"), ("outside", "overlaps"))
 """Pairs of relations that are never both TRUE of one subject and anchor; directions and distances besides (`are_disjoint`)."""
 
 SHARE_FLOOR = 1e-6
