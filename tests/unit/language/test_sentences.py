@@ -148,5 +148,5 @@ def test_two_readings_are_an_error_that_lists_both() -> None:
     renamed = tuple(c.model_copy(update={"noun": "hall"}) if c.id in ("school", "temple") else c for c in TAXONOMY.categories)
     twins = Taxonomy.model_construct(name="twins", version=1, axes=TAXONOMY.axes, categories=renamed)
 
-    with pytest.raises(ProgramError, match="school.* or .*temple"):
+    with pytest.raises(ProgramError, match=r"school.* or .*temple"):
         SentenceParser(twins).parse("the hall closest to the road")
