@@ -1,16 +1,19 @@
-"""Taxonomies: categories as trees on axes, tag expressions that find them, and three-valued membership.
+"""Taxonomies: categories as trees on axes, how they are found and called, and three-valued membership.
 
-Nothing in code names a category; a maintainer brings another file in the same form. Not here: reading OSM files (storage).
+Nothing in code names a category; a maintainer brings another file in the same form. Not here: reading OSM files (storage),
+comparing words (`trigpoint.names`).
 """
 
+from collections import Counter
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple, get_args
 
 import yaml
-from pydantic import Field, ValidationError, model_validator
+from pydantic import Field, StringConstraints, ValidationError, model_validator
 
 from trigpoint.errors import TaxonomyError
+from trigpoint.names import NameIndex, NameRelation, NamesOf, contains_name, key_of, spelling_of
 from trigpoint.records.base import Record
 
 FALSE, TRUE, UNDECIDED = 0, 1, 2
@@ -71,6 +74,30 @@ class Axis(Record):
     of: str | None = None
 
 
+Basis = Literal["paper", "observed", "unreviewed"]
+"""Where a value comes from: the paper that is named, counted in an extract, or our own knowledge that nobody has checked."""
+
+ExtendedField = Literal[
+    "vocabulary",
+    "negatives",
+    "osm",
+    "coarsest_gsd_m",
+    "typical_size_m",
+    "synonyms",
+    "broader",
+    "narrower",
+    "look_alikes",
+    "functions",
+    "parts",
+]
+"""What a category may say beyond its place in the tree and its name."""
+
+EXTENDED_FIELDS: tuple[ExtendedField, ...] = get_args(ExtendedField)
+
+Phrase = Annotated[str, StringConstraints(pattern=r"^[^\s_]([^_\n]*[^\s_])?$", max_length=120)]
+"""A name or description in words: no underscores, nothing around it."""
+
+
 class Category(Record):
     """One category of a tree.
 
@@ -79,6 +106,14 @@ class Category(Record):
         countable: Discrete instances, else regions. instanceable: Gets boxes.
         noun, plural: How a sentence names it (first axes). phrase: How a further axis follows a noun.
         osm: Tag expressions, any of which finds it.
+        domain, path: Where a published list has it; the steps need not be categories.
+        vocabulary, negatives: Phrases for it, and for what is taken for it, as published.
+        coarsest_gsd_m: Largest true pixel at which it can still be told. typical_size_m: Least and most of its longer side.
+        synonyms: Other words for the same. broader, narrower: What it is a kind of beyond its parent; kinds of it.
+        look_alikes: What it may be taken for and is not. parts: What belongs to it or comes with it, such as its shadow.
+        functions: What it is for or looks like, without naming it.
+        basis: Where the value of a field comes from, where that differs from the taxonomy's.
+        note: What is doubtful.
     """
 
     id: str = Field(pattern=r"^[a-z][a-z0-9_]*$")
@@ -90,13 +125,81 @@ class Category(Record):
     plural: str | None = None
     phrase: str | None = None
     osm: tuple[str, ...] = ()
+    domain: str | None = None
+    path: tuple[str, ...] = ()
+    vocabulary: tuple[Phrase, ...] = ()
+    negatives: tuple[Phrase, ...] = ()
+    coarsest_gsd_m: float | None = Field(default=None, gt=0)
+    typical_size_m: tuple[Annotated[float, Field(gt=0)], Annotated[float, Field(gt=0)]] | None = None
+    synonyms: tuple[Phrase, ...] = ()
+    broader: tuple[Phrase, ...] = ()
+    narrower: tuple[Phrase, ...] = ()
+    look_alikes: tuple[Phrase, ...] = ()
+    functions: tuple[Phrase, ...] = ()
+    parts: tuple[Phrase, ...] = ()
+    basis: dict[ExtendedField, Basis] = {}
+    note: str | None = None
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Its noun, plural and id as words."""
+        return tuple(dict.fromkeys(text for text in (self.noun, self.plural, self.id.replace("_", " ")) if text))
+
+    @property
+    def other_names(self) -> tuple[str, ...]:
+        """Its synonyms, and what of its published vocabulary is not said to be broader, narrower or a part."""
+        loose = {key_of(text) for text in (*self.broader, *self.narrower, *self.parts)}
+        return tuple(dict.fromkeys((*self.synonyms, *(text for text in self.vocabulary if key_of(text) not in loose))))
+
+    @model_validator(mode="after")
+    def _check(self) -> "Category":
+        lists = ("vocabulary", "negatives", "synonyms", "broader", "narrower", "look_alikes", "functions", "parts")
+        for name in lists:
+            said: list[str] = [spelling_of(text) for text in getattr(self, name)]
+            twice = sorted({text for text in said if said.count(text) > 1})
+            if twice:
+                raise ValueError(f"category {self.id!r}: {name} has {', '.join(map(repr, twice))} more than once, whatever the spelling")
+        if self.typical_size_m is not None and self.typical_size_m[0] > self.typical_size_m[1]:
+            raise ValueError(f"category {self.id!r}: typical_size_m is {list(self.typical_size_m)}, expected the smaller first")
+        for text in self.functions:
+            named = next((name for name in (*self.names, *self.synonyms, *self.vocabulary) if contains_name(text, name)), None)
+            if named is not None:
+                raise ValueError(
+                    f"category {self.id!r}: function {text!r} contains its name {named!r}; say what it is for without naming it"
+                )
+        _refuse_two_roles(self)
+        return self
+
+
+def _refuse_two_roles(category: Category) -> None:
+    """Raise ValueError when a phrase of a category is listed as two things that exclude each other."""
+    roles: dict[str, str] = {}
+    for role, phrases in (
+        ("name", category.names),
+        ("synonym", category.synonyms),
+        ("broader", category.broader),
+        ("narrower", category.narrower),
+        ("part", category.parts),
+        ("look-alike", category.look_alikes),
+    ):
+        for text in phrases:
+            earlier = roles.setdefault(key_of(text), role)
+            if earlier != role:
+                raise ValueError(f"category {category.id!r}: {text!r} is listed as {earlier} and as {role}, expected one of them")
 
 
 class Taxonomy(Record):
-    """A taxonomy file: axes, categories, and the table that cleans dirty tag values."""
+    """A taxonomy file: axes, categories, and the table that cleans dirty tag values.
+
+    Attributes:
+        source: Whom the categories are taken from.
+        basis: Where the values of a field come from, unless a category says otherwise; unreviewed where nothing does.
+    """
 
     name: str
     version: int
+    source: str = ""
+    basis: dict[ExtendedField, Basis] = {}
     axes: tuple[Axis, ...]
     categories: tuple[Category, ...]
     cleaning: dict[str, dict[str, str]] = {}
@@ -132,7 +235,16 @@ class Taxonomy(Record):
         for axis in self.axes:
             if axis.of is not None and axis.of not in known:
                 raise ValueError(f"axis {axis.id!r}: of {axis.of!r} is not a category")
+        self._check_look_alikes()
         return self
+
+    def _check_look_alikes(self) -> None:
+        """Raise ValueError for a look-alike that other categories make a name, a kind or a part of its category."""
+        for category in self.categories:
+            for text in category.look_alikes:
+                relation = self.name_relation(text, category.id)
+                if relation != "look_alike":
+                    raise ValueError(f"category {category.id!r}: look-alike {text!r} is also {relation} by the lists of the taxonomy")
 
     def _is_own_plural(self, text: str) -> bool:
         """Whether a word is the noun and plural of one category alone (sheep)."""
@@ -143,6 +255,49 @@ class Taxonomy(Record):
     def by_id(self) -> dict[str, Category]:
         """Category by its id."""
         return {category.id: category for category in self.categories}
+
+    @cached_property
+    def _index(self) -> NameIndex:
+        return NameIndex(
+            {
+                category.id: NamesOf(
+                    own=category.names,
+                    synonyms=category.other_names,
+                    broader=category.broader,
+                    narrower=category.narrower,
+                    parts=category.parts,
+                    look_alikes=(*category.look_alikes, *category.negatives),
+                    parent=category.parent,
+                )
+                for category in self.categories
+            }
+        )
+
+    def categories_named(self, phrase: str) -> tuple[str, ...]:
+        """Return the ids of all categories that a phrase names or is a synonym of, in file order."""
+        return self._index.categories_named(phrase)
+
+    def name_relation(self, phrase: str, category_id: str) -> NameRelation:
+        """Return what a phrase is to a category; case, number, articles and hyphens make no difference.
+
+        Looked at in this order: names, synonyms, kinds, parts, look-alikes, the head of a phrase that is not listed. A phrase
+        of the published negatives that is also a name or a kind counts as that.
+
+        Raises:
+            TaxonomyError: there is no such category.
+        """
+        return self._index.relation(phrase, self.get(category_id).id)
+
+    def basis_of(self, category_id: str, field: ExtendedField) -> Basis:
+        """Return where a category's value of a field comes from; what does not say so is unreviewed."""
+        return self.get(category_id).basis.get(field, self.basis.get(field, "unreviewed"))
+
+    def filled_by_basis(self) -> dict[ExtendedField, Counter[Basis]]:
+        """Return for every field how many categories fill it, by basis."""
+        return {
+            field: Counter(self.basis_of(category.id, field) for category in self.categories if getattr(category, field))
+            for field in EXTENDED_FIELDS
+        }
 
     @cached_property
     def _expressions(self) -> list[tuple[Category, list[TagExpression]]]:
@@ -261,6 +416,10 @@ class Taxonomy(Record):
         return " ".join([head, *(c.phrase or c.id for c in categories[1:])])
 
 
+_LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+"""The same result at a tenth of the time where libyaml is there."""
+
+
 def load_taxonomy(path: Path) -> Taxonomy:
     """Read and check a taxonomy file.
 
@@ -268,7 +427,7 @@ def load_taxonomy(path: Path) -> Taxonomy:
         TaxonomyError: the file is missing, no YAML, or inconsistent; says where.
     """
     try:
-        data: Any = yaml.safe_load(path.read_text(encoding="utf-8"))
+        data: Any = yaml.load(path.read_text(encoding="utf-8"), Loader=_LOADER)
         return Taxonomy.model_validate(data)
     except OSError as error:
         raise TaxonomyError(f"taxonomy {path}: cannot be read ({error.strerror}); check the path") from error
