@@ -6,8 +6,8 @@ from typing import Any
 
 from trigpoint.errors import ReleaseError
 from trigpoint.release.reader import Release
+from trigpoint.scoring.metrics import MASK_FORMS
 from trigpoint.scoring.predictions import Submission, write_predictions
-from trigpoint.scoring.report import MASK_FORMS
 
 
 def predict_truth(release: Release, out: Path | str) -> int:

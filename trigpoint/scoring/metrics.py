@@ -30,6 +30,9 @@ T = TypeVar("T")
 BOX_THRESHOLDS = tuple(k / 20 for k in range(10, 20))
 """IoU 0.50, 0.55, … 0.95. Source: COCO's ten thresholds."""
 
+MASK_FORMS = ("program", "vocabulary", "referring", "reasoning")
+"""Query forms whose answer is instances; choice and text queries have other scores."""
+
 MASK_MODALITIES = ("masks", "mask")
 BOX_MODALITIES = {"hbb": "boxes", "obb": "obbs"}
 

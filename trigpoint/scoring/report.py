@@ -15,8 +15,10 @@ from trigpoint.errors import InputError
 from trigpoint.records.query import Query
 from trigpoint.release.reader import InstanceRow, Release
 from trigpoint.scoring.failures import FAILURES
+from trigpoint.scoring.forms import FORM_METRICS, TARGETS, by_form
 from trigpoint.scoring.members import members_of_all
 from trigpoint.scoring.metrics import (
+    MASK_FORMS,
     METRICS,
     Outcome,
     compute_scores,
@@ -30,9 +32,6 @@ from trigpoint.scoring.predictions import Predictions, Problem
 from trigpoint.scoring.references import reference_outcomes
 from trigpoint.scoring.strata import AREAS, by_category, by_hardness, form_contrasts
 
-MASK_FORMS = ("program", "vocabulary", "referring", "reasoning")
-"""Query forms whose answer is instances; choice and text queries have other scores."""
-
 HEADLINE = {
     "eqs": "EQS", **{f"eqs_l{k}": f"L{k}" for k in range(1, 6)}, "eqs_answerable": "ans.", "ma_iou": "maIoU", "mi_iou": "miIoU",
     "rejection_accuracy": "rej.",
@@ -41,6 +40,9 @@ HEADLINE = {
 
 CORRELATIONS = ("presence_mcc",)
 """Metrics that are no share."""
+
+FORM_COUNTS = {"queries": "n", "answerable": "n_answerable", "annotations": "n_annotations"}
+"""What is counted per form: heading → key."""
 
 MOST_PROBLEMS = 10
 """Problems of a file that the terminal shows."""
@@ -95,6 +97,7 @@ class ScoreReport(NamedTuple):
         metrics: Id → value, None where undefined. n: Id → queries behind it. reasons: Id → why undefined or incomplete.
         counts: Name → cells of a table of decisions (boxes, presence).
         errors: Kind of mistake → failed queries. failures: Query id → kind, of every failed query.
+        forms: Query form → its scores, see `trigpoint.scoring.forms`.
         categories, hardness, contrasts: See `trigpoint.scoring.strata`.
         problems: Everything wrong in the file. unparsed: Reason code → selected queries.
         references: Name → metric id → value. reference_errors: Name → kind of mistake → failed queries.
@@ -110,6 +113,7 @@ class ScoreReport(NamedTuple):
     counts: dict[str, dict[str, int]]
     errors: dict[str, int]
     failures: dict[str, str]
+    forms: dict[str, dict[str, Any]]
     categories: dict[str, dict[str, Any]]
     hardness: dict[str, Any]
     contrasts: list[dict[str, Any]]
@@ -136,6 +140,7 @@ class ScoreReport(NamedTuple):
             "counts": self.counts,
             "errors": self.errors,
             "failures": self.failures,
+            "forms": self.forms,
             "categories": self.categories,
             "hardness": self.hardness,
             "contrasts": self.contrasts,
@@ -162,6 +167,7 @@ class ScoreReport(NamedTuple):
             headline_sheet("Scores", rows),
             errors_sheet(errors),
             self._metric_sheet(),
+            *self._form_sheets(),
             self._hardness_sheet(),
             self._category_sheet(),
         ]
@@ -178,6 +184,30 @@ class ScoreReport(NamedTuple):
         ]
         notes = [f"{name}: {', '.join(f'{cell} {n}' for cell, n in cells.items())}" for name, cells in self.counts.items()]
         return Sheet("All metrics that are defined (per cent; MCC -1 to 1)", ("metric", "value", "n"), tuple(rows), notes=tuple(notes))
+
+    def _form_sheets(self) -> list[Sheet]:
+        """Lay out the scores per form, unless programs are all there is."""
+        if set(self.forms) <= {"program"}:
+            return []
+        rows = [
+            (name, *(print_metric(name, found["metrics"][name]) for found in self.forms.values()))
+            for name in FORM_METRICS
+            if any(found["metrics"][name] is not None for found in self.forms.values())
+        ]
+        counts = [(what, *(str(found[key]) for found in self.forms.values())) for what, key in FORM_COUNTS.items()]
+        reasons = [(f"{form} {name}", why) for form, found in self.forms.items() for name, why in found["reasons"].items()]
+        is_partial = [(what, why) for what, why in reasons if "left out" in why]
+        targets = tuple(
+            (form, target.replace("_", " "), str(found["n"]), str(found["n_annotations"]), percent(found["iou"]))
+            for form, scores in self.forms.items()
+            for target in TARGETS
+            if (found := scores["targets"].get(target)) is not None
+        )
+        columns = ("form", "target", "n", "annotations", "mean IoU")
+        return [
+            Sheet("By query form, per cent (MCC -1 to 1)", ("", *self.forms), (*counts, *rows), notes=group_reasons(is_partial)),
+            Sheet("Targets that come in instances and those that do not, per cent", columns, targets, n_left=2),
+        ]
 
     def _hardness_sheet(self) -> Sheet:
         rows: list[tuple[str, ...]] = []
@@ -324,6 +354,7 @@ def score_on(ground: Ground, predictions: Predictions) -> ScoreReport:
         counts=scores.counts,
         errors=_count_errors(outcomes),
         failures={query_id: outcome.failure for query_id, outcome in outcomes.items() if outcome.failure is not None},
+        forms=by_form(release, queries, outcomes, found, modalities),
         categories=by_category(queries, outcomes),
         hardness=by_hardness(release, queries, outcomes, ground.members),
         contrasts=form_contrasts(queries, outcomes),

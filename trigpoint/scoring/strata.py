@@ -70,8 +70,7 @@ def _area_share(release: Release, query: Query, outcome: Outcome) -> float:
 def form_contrasts(queries: Sequence[Query], outcomes: Mapping[str, Outcome]) -> list[dict[str, Any]]:
     """Compare query forms on the annotations that both have answerable queries for.
 
-    Per annotation and form the mean over its queries, then the mean over the shared annotations: what is asked for is the same,
-    only how differs.
+    Per form the mean over its queries on the shared annotations: what is asked for is the same, only how differs.
 
     Returns:
         Per pair of forms that shares an annotation `{forms, n_annotations, iou: [first, second], eqs: [first, second]}`.
@@ -87,13 +86,8 @@ def form_contrasts(queries: Sequence[Query], outcomes: Mapping[str, Outcome]) ->
     for first, second in combinations(forms, 2):
         shared = sorted(set(forms[first]) & set(forms[second]))
         if shared:
-            iou, eqs = ([_mean_of(forms[form], shared, what) for form in (first, second)] for what in ("iou", "eqs"))
+            asked = [[outcome for annotation in shared for outcome in forms[form][annotation]] for form in (first, second)]
+            iou = [mean([cast(Overlap, outcome.overlap).iou for outcome in found]) for found in asked]
+            eqs = [mean([float(bool(outcome.eqs)) for outcome in found]) for found in asked]
             contrasts.append({"forms": [first, second], "n_annotations": len(shared), "iou": iou, "eqs": eqs})
     return contrasts
-
-
-def _mean_of(grouped: Mapping[str, Sequence[Outcome]], annotations: Sequence[str], what: str) -> float:
-    def value(outcome: Outcome) -> float:
-        return float(bool(outcome.eqs)) if what == "eqs" else cast(Overlap, outcome.overlap).iou
-
-    return mean([mean([value(outcome) for outcome in grouped[annotation]]) for annotation in annotations])
