@@ -14,7 +14,7 @@ from typing import NamedTuple
 from trigpoint.programs.generate import Candidate
 
 SPARE_PER_LEVEL = 40
-"""Unanswerable candidates of a scene and level that are kept at hand until the share of the whole release is known."""
+"""Unanswerable candidates of a scene and level that are kept at hand, at least, until the share of the whole release is known."""
 
 
 class Quota(NamedTuple):
@@ -90,19 +90,31 @@ class _Selector:
                 self.short[level] += most
             return
         room = self.room[candidates[0].scene_id] = _SceneRoom(self.quota)
-        supply = Counter(c.level for c in candidates if c.answer_ids)
-        planned = sum(min(most, supply[level]) for level, most in self.quota.per_scene.items()) / (1 - self.quota.unanswerable_share)
+        planned = self._planned(candidates)
         self.pairs_wanted += self.quota.paired_share * planned / 2
-        self.unanswerable_wanted += self.quota.unanswerable_share * planned
+        unanswerable = self.quota.unanswerable_share * planned
+        self.unanswerable_wanted += unanswerable
         self._choose_pairs(candidates, room)
         for level in sorted(self.quota.per_scene):
             units = ((c,) for c in candidates if c.level == level and c.answer_ids)
             for (candidate,) in _most_varied(units, self.used, room.admits):
                 self._take((candidate,), room)
             self.short[level] += room.left[level]
+        at_hand = max(SPARE_PER_LEVEL, math.ceil(unanswerable))
         for level in sorted(self.quota.per_scene):
-            unanswerable = (c for c in candidates if not c.answer_ids and c.level == level and c.query_id not in room.taken)
-            self.spare[level, candidates[0].scene_id] = heapq.nsmallest(SPARE_PER_LEVEL, unanswerable, key=lambda c: c.query_id)
+            empty = (c for c in candidates if not c.answer_ids and c.level == level and c.query_id not in room.taken)
+            self.spare[level, candidates[0].scene_id] = heapq.nsmallest(at_hand, empty, key=lambda c: c.query_id)
+
+    def _planned(self, candidates: list[Candidate]) -> float:
+        """Queries that a scene will give, unanswerable ones too, as far as levels, equal answers and caps tell."""
+        quota, answerable = self.quota, [c for c in candidates if c.answer_ids]
+        supply, equal = Counter(c.level for c in answerable), Counter(c.answer_ids for c in answerable)
+        by_level = sum(min(most, supply[level]) for level, most in quota.per_scene.items())
+        by_answer = sum(min(quota.max_per_answer, n) for n in equal.values())
+        planned = min(by_level, by_answer) / (1 - quota.unanswerable_share)
+        if quota.max_per_category is not None:
+            planned = min(planned, quota.max_per_category * len({c.category for c in candidates}))
+        return planned if quota.max_per_scene is None else min(planned, quota.max_per_scene)
 
     def _choose_pairs(self, candidates: list[Candidate], room: "_SceneRoom") -> None:
         by_id = {candidate.query_id: candidate for candidate in candidates}
@@ -142,6 +154,7 @@ class _Selector:
         ]
         share = self.quota.unanswerable_share
         wanted = math.floor((len(self.chosen) - self.n_empty) * share / (1 - share) + 0.5)
+        self._give_back(self.n_empty - wanted)
         self._choose_unanswerable(wanted)
         if self.n_empty < wanted:
             shortfalls.append(f"release: {self.n_empty} unanswerable queries of {wanted}; the scenes supply no more")
@@ -149,6 +162,18 @@ class _Selector:
         if n_pairs < pairs_wanted:
             shortfalls.append(f"release: {n_pairs} counterfactual pairs of {pairs_wanted}; the scenes supply no more")
         return Selection(sorted(self.chosen, key=lambda c: (c.scene_id, c.query_id)), self.partner, shortfalls)
+
+    def _give_back(self, n: int) -> None:
+        """Take the unanswerable halves of the `n` last pairs out again; their answerable halves stay, as no one's other half.
+
+        Pairs are chosen before it is known how many answerable queries the scenes supply.
+        """
+        if n > 0:
+            empty = [c.query_id for c in self.chosen if not c.answer_ids][-n:]
+            for query_id in empty:
+                del self.partner[self.partner.pop(query_id)]
+            self.chosen = [c for c in self.chosen if c.query_id not in empty]
+            self.n_empty -= n
 
     def _choose_unanswerable(self, wanted: int) -> None:
         """Take more until there are as many as wanted, in turn one per level and scene."""
@@ -175,19 +200,29 @@ class _SceneRoom:
         self.taken: set[str] = set()
         self.answers: Counter[tuple[str, ...]] = Counter()
         self.categories: Counter[tuple[str, ...]] = Counter()
+        self.n_answerable = 0
+        self.answerable: Counter[tuple[str, ...]] = Counter()
 
     def admits(self, unit: Unit) -> bool:
         """Whether all of a unit may be taken; once not, never again."""
-        quota, n = self.quota, len(unit)
+        quota = self.quota
         levels = Counter(c.level for c in unit if c.answer_ids)
         return (
             not any(c.query_id in self.taken for c in unit)
             and all(self.quota.per_scene.get(c.level, 0) > 0 for c in unit)
             and all(self.left[level] >= asked for level, asked in levels.items())
             and all(not c.answer_ids or self.answers[c.answer_ids] < quota.max_per_answer for c in unit)
-            and (quota.max_per_category is None or self.categories[unit[0].category] + n <= quota.max_per_category)
-            and (quota.max_per_scene is None or len(self.taken) + n <= quota.max_per_scene)
+            and self._fits(quota.max_per_category, self.categories[unit[0].category], self.answerable[unit[0].category], unit)
+            and self._fits(quota.max_per_scene, len(self.taken), self.n_answerable, unit)
         )
+
+    def _fits(self, cap: int | None, n_taken: int, n_answerable: int, unit: Unit) -> bool:
+        """Whether a cap leaves room for a unit; answerable queries leave unanswerable ones their share of it."""
+        if cap is None:
+            return True
+        n = sum(bool(c.answer_ids) for c in unit)
+        most = max(1, math.floor(cap * (1 - self.quota.unanswerable_share) + 0.5))
+        return n_taken + len(unit) <= cap and (n == 0 or n_answerable + n <= most)
 
     def take(self, candidate: Candidate) -> None:
         """Count a candidate as taken."""
@@ -196,6 +231,8 @@ class _SceneRoom:
         if candidate.answer_ids:
             self.left[candidate.level] -= 1
             self.answers[candidate.answer_ids] += 1
+            self.answerable[candidate.category] += 1
+            self.n_answerable += 1
 
 
 def _features(candidate: Candidate) -> list[tuple[str, object]]:

@@ -71,8 +71,41 @@ def test_selection_caps_equal_answers_and_says_what_fell_short() -> None:
     assert made.shortfalls == [
         "level 3: 2 of 5 queries that the quota asks for; the scenes supply no more",
         "release: 0 unanswerable queries of 1; the scenes supply no more",
-        "release: 0 counterfactual pairs of 1; the scenes supply no more",
     ]
+
+
+def test_a_release_without_enough_pairs_says_so() -> None:
+    pool = [candidate(k, 3, "answerable") for k in range(10)]
+
+    made = select(pool, Quota({3: 5}, 0.0, 0.5, max_per_answer=2))
+
+    assert made.shortfalls == ["release: 0 counterfactual pairs of 1; the scenes supply no more"]
+
+
+@pytest.mark.parametrize("paired_share", [0.24, 1.0])
+def test_pairs_with_an_unanswerable_half_do_not_exceed_its_share_where_answers_are_few(paired_share: float) -> None:
+    pool: list[Candidate] = []
+    for k in range(0, 400, 2):
+        pool.append(candidate(k, 3, "answerable", answer=(f"i-{k % 3}",), flips=(f"q-{k + 1:04d}",)))
+        pool.append(candidate(k + 1, 3, "relation_unsatisfied", flips=(f"q-{k:04d}",)))
+    pool += [candidate(1000 + k, 4, "answerable") for k in range(50)]
+
+    made = select(pool, Quota({3: 60, 4: 1}, 0.24, paired_share, 3))
+    n_empty = sum(not c.answer_ids for c in made.chosen)
+
+    assert len(made.chosen) - n_empty == 10
+    assert n_empty == 3  # 24 % of 13
+    assert set(made.counterfactual_of) <= {c.query_id for c in made.chosen}
+    assert all(made.counterfactual_of[other] == one for one, other in made.counterfactual_of.items())
+
+
+def test_a_large_quota_is_met_with_its_share_of_unanswerables() -> None:
+    pool = [candidate(k, 3, "answerable") for k in range(400)] + [candidate(1000 + k, 3, "relation_unsatisfied") for k in range(400)]
+
+    made = select(pool, Quota({3: 400}, 0.24, 0.0, 3))
+
+    assert sum(not c.answer_ids for c in made.chosen) / len(made.chosen) == pytest.approx(0.24, abs=0.001)
+    assert made.shortfalls == []
 
 
 def test_a_scene_without_candidates_is_counted_as_short() -> None:
@@ -85,7 +118,18 @@ def test_a_scene_without_candidates_is_counted_as_short() -> None:
 def test_caps_per_category_and_scene_hold() -> None:
     made = select(paired_pool(), QUOTA._replace(max_per_category=7, max_per_scene=9))
 
-    assert set(Counter(c.scene_id for c in made.chosen).values()) == {7}
+    assert sorted(Counter(c.scene_id for c in made.chosen).values()) == [6, 7, 7]
+
+
+@pytest.mark.parametrize("caps", [{"max_per_category": 20}, {"max_per_scene": 20}])
+def test_caps_leave_room_for_unanswerables(caps: dict[str, int]) -> None:
+    pool = [candidate(k, 3, "answerable", f"s-{k % 3}") for k in range(300)]
+    pool += [candidate(1000 + k, 3, "relation_unsatisfied", f"s-{k % 3}") for k in range(300)]
+
+    made = select(pool, QUOTA._replace(per_scene={3: 30}, **caps))
+
+    assert max(Counter(c.scene_id for c in made.chosen).values()) <= 20
+    assert sum(not c.answer_ids for c in made.chosen) / len(made.chosen) == pytest.approx(0.24, abs=0.01)
 
 
 def test_selection_prefers_what_was_used_least() -> None:
