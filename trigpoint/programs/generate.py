@@ -46,6 +46,14 @@ SUPERLATIVES: tuple[tuple[Key, Extreme], ...] = (
 )
 """Superlatives that are asked; smallest and shortest are not: slivers win them."""
 
+_BEYOND: dict[tuple[Key, Extreme], float] = {
+    ("north", "most"): 0.0,
+    ("east", "most"): 90.0,
+    ("north", "least"): 180.0,
+    ("east", "least"): 270.0,
+}
+"""Extreme of a position → azimuth in which nothing of its set lies beyond it."""
+
 
 class Limits(NamedTuple):
     """How much of what may be released is handed on.
@@ -181,17 +189,16 @@ class _Generator:
     # what there is to talk about
 
     def _selectable_categories(self) -> list[Node]:
-        """Countable categories with members, alone and joined with the values of the further axes."""
+        """Countable categories with members, alone and joined with the values of the further axes; none that holds a region."""
         first = self.taxonomy.axes[0].id
         heads = [c for c in self.taxonomy.categories if c.axis == first and c.countable]
         further = [c for c in self.taxonomy.categories if c.axis != first]
         nodes: list[Node] = []
         for head in heads:
             if self._n_members(Cat(head.id)):
-                nodes.append(Cat(head.id))
-                joined = [conjunction((Cat(head.id), Cat(other.id))) for other in further]
-                nodes += [node for node in joined if self._n_members(node)]
-        return nodes
+                joined = (conjunction((Cat(head.id), Cat(other.id))) for other in further)
+                nodes += [node for node in (Cat(head.id), *joined) if self._n_members(node)]
+        return [node for node in nodes if not self.resolver.execute(node).possible & ~self.countable]
 
     def _is_admissible_anchor(self, position: int) -> bool:
         nodes = self.graph.nodes
@@ -508,15 +515,25 @@ class _Generator:
                 return all(self.resolver.execute(arg).sure and self._has_room(arg) for arg in args)
             case Rel(_, relation, anchor):
                 others = self.resolver.edges_to(relation, self.resolver.denoted(anchor)).sure & self.countable
-                return bool(others) and self._has_room(node)
+                return bool(others) and self._has_room(node) and not self._is_empty_by_its_words(node)
             case _:
                 return False
+
+    def _is_empty_by_its_words(self, node: Rel) -> bool:
+        """Whether the sentence alone says that there is nothing: "the temples that are south of the southernmost temple"."""
+        if not isinstance(node.anchor, Attr) or node.relation not in AZIMUTH_DEG:
+            return False
+        beyond = _BEYOND.get((node.anchor.key, node.anchor.extreme))
+        if beyond is None or abs((AZIMUTH_DEG[node.relation] - beyond + 180.0) % 360.0 - 180.0) > 45.0 or not is_category(node.anchor.of):
+            return False
+        selected, best_of = categories_of(selected_category(node)), categories_of(node.anchor.of)
+        return all(any(self.taxonomy.is_within(name, broad) for name in selected) for broad in best_of)
 
     def _has_room(self, node: Node) -> bool:
         """Whether enough of the valid area lies in the sector of a direction; other relations need none."""
         if not isinstance(node, Rel) or node.relation not in AZIMUTH_DEG:
             return True
-        half_angle_deg = self.rules.direction_half_angle_deg / (1 if node.relation in DIRECTIONS else 2)
+        half_angle_deg = self.rules.direction_half_angle_deg if node.relation in DIRECTIONS else self.rules.wind_half_angle_deg
         share = self.sector_share(self.resolver.denoted(node.anchor), AZIMUTH_DEG[node.relation], half_angle_deg)
         return share >= self.rules.sector_min_share
 

@@ -1,3 +1,4 @@
+import dataclasses
 import itertools
 
 import numpy as np
@@ -6,9 +7,9 @@ import pytest
 from tests.unit.programs._town import TAXONOMY, town
 from trigpoint.categories import UNDECIDED, Taxonomy
 from trigpoint.programs.generate import Generated, Limits, generate_candidates
-from trigpoint.programs.language import And, Attr, Cat, Rel, flips_of, level_of, query_id, selected_category
+from trigpoint.programs.language import And, Attr, Cat, Rel, categories_of, flips_of, level_of, query_id, selected_category
 from trigpoint.programs.resolver import Resolver
-from trigpoint.rules import Rules
+from trigpoint.rules import DIAGONALS, Rules
 
 RULES = Rules()
 
@@ -93,6 +94,54 @@ def test_trivial_absence_is_not_asked() -> None:
 
     assert empty_directions(with_room) > 0
     assert empty_directions(without) == 0
+
+
+def test_what_is_empty_by_its_words_is_not_asked() -> None:
+    beyond = {("north", "most"): "north_of", ("north", "least"): "south_of", ("east", "most"): "east_of", ("east", "least"): "west_of"}
+    n_other_extreme = 0
+    for seed in range(12):
+        for candidate in generated(seed, 12)[1].candidates:
+            node = candidate.node
+            if candidate.kind != "relation_unsatisfied" or not isinstance(node, Rel) or not isinstance(node.anchor, Attr):
+                continue
+            if node.relation == beyond.get((node.anchor.key, node.anchor.extreme)) and not isinstance(node.anchor.of, Rel):
+                # "temples south of the southernmost temple" says it; "temples south of the southernmost school" does not
+                wide, narrow = categories_of(node.anchor.of), candidate.category
+                assert not all(any(TAXONOMY.is_within(name, broad) for name in narrow) for broad in wide), node.canonical()
+                n_other_extreme += 1
+
+    assert n_other_extreme
+
+
+def test_a_category_with_regions_in_it_is_not_selected_from() -> None:
+    data = TAXONOMY.to_json()
+    data["categories"].append(
+        {"id": "yard", "axis": "kind", "parent": "building", "countable": False, "instanceable": False, "noun": "yard", "plural": "yards"}
+    )
+    graph = town(1, 12)
+    nodes = dataclasses.replace(graph.nodes, categories=(*graph.nodes.categories[:-1], ("yard",)))
+    resolver = Resolver(dataclasses.replace(graph, nodes=nodes), Taxonomy.model_validate(data), RULES, {"kind"})
+
+    made = generate_candidates(resolver, lambda *_, **__: 0.25, frozenset(), seed=1).candidates
+
+    assert {c.category[0] for c in made} == {"school", "temple"}
+    assert not any(nodes.instance_ids[-1] in c.answer_ids for c in made)
+
+
+def test_the_sector_of_a_wind_is_as_wide_as_the_rules_say() -> None:
+    graph = town(2, 8)
+    verdicts = {**graph.verdicts, **{name: graph.verdicts["near"].copy() for name in DIAGONALS}}
+    rules = RULES.model_copy(update={"wind_half_angle_deg": 20.0})
+    resolver = Resolver(dataclasses.replace(graph, verdicts=verdicts), TAXONOMY, rules, {"kind"})
+    widths: set[tuple[bool, float]] = set()
+
+    def share(anchor: int, centre_deg: float, half_angle_deg: float) -> float:
+        widths.add((centre_deg % 90 == 45, half_angle_deg))
+        return 0.25
+
+    generate_candidates(resolver, share, frozenset(), seed=1)
+
+    assert widths == {(False, 45.0), (True, 20.0)}
 
 
 def test_absent_categories_are_asked_only_on_closed_axes_and_not_when_a_poi_names_them() -> None:
