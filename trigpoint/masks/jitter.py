@@ -77,17 +77,21 @@ def jitter_masks(
         window = windows[k]
         mask = before[k] = labels[window] == label
         painted[window][_nudged(mask, nudges[k], valid[window])] = label
-    owned = np.bincount(painted.ravel(), minlength=int(label_of_node.max(initial=0)) + 1)
-    for k in by_id:
-        label = int(label_of_node[k])
-        if not owned[label]:
-            painted[windows[k]][before[k]] = label
+    while lost := _without_pixels(painted, label_of_node, by_id):
+        for k in lost:  # what is painted again can cover what was there; masks of the release never cover each other
+            painted[windows[k]][before[k]] = int(label_of_node[k])
     moved: dict[int, BoolArray] = {}
     for k, plane in planes.items():
         window = windows[k]
         moved[k] = np.zeros_like(plane)
         moved[k][window] = _nudged(plane[window], nudges[k], valid[window])
     return painted, moved
+
+
+def _without_pixels(painted: NDArray[np.uint16], label_of_node: NDArray[np.int64], discrete: Sequence[int]) -> list[int]:
+    """Nodes that own no pixel of an index map."""
+    owned = np.bincount(painted.ravel(), minlength=int(label_of_node.max(initial=0)) + 1)
+    return [k for k in discrete if not owned[label_of_node[k]]]
 
 
 def _around(box: Window, shape: tuple[int, ...]) -> Window:

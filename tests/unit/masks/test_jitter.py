@@ -43,8 +43,8 @@ def naive_scene(
     order = sorted(sorted(areas, key=lambda label: ids[label], reverse=True), key=lambda label: -areas[label])
     for label in order:
         painted[naive_nudge(labels == label, nudges[label], valid)] = label
-    for label in sorted(areas, key=lambda label: ids[label], reverse=True):
-        if not (painted == label).any():
+    while lost := [label for label in areas if not (painted == label).any()]:
+        for label in lost:
             painted[labels == label] = label
     return painted
 
@@ -88,3 +88,15 @@ def test_what_happens_to_an_instance_is_read_from_the_digest(jitter: int) -> Non
     digest = hashlib.sha256(f"7/s-1/{jitter}/i-9".encode()).digest()
 
     assert nudge_of(7, "s-1", jitter, "i-9") == tuple(b % 3 - 1 for b in digest[:3])
+
+
+def test_tiny_neighbours_never_lose_their_last_pixel() -> None:
+    labels = np.zeros((12, 12), dtype=np.uint16)
+    labels[2:10, 2:10] = np.arange(1, 65).reshape(8, 8)  # one pixel each: what is painted again covers others
+    label_of_node, ids = np.arange(1, 65), [f"i-{k:02d}" for k in range(64)]
+    windows, valid = windows_of(labels, label_of_node, {}), np.ones(labels.shape, dtype=bool)
+
+    for jitter in range(10):
+        nudges = [nudge_of(1, "s-1", jitter, identity) for identity in ids]
+        painted, _ = jitter_masks(labels, label_of_node, {}, windows, np.ones(64), ids, nudges, valid)
+        assert set(range(1, 65)) <= set(np.unique(painted).tolist())
