@@ -119,7 +119,8 @@ def rank_agreement(first: Sequence[float | None], second: Sequence[float | None]
     >>> rank_agreement([0.9, 0.5], [0.3, 0.3]).reason
     'one of the scores is the same for all'
     """
-    both = [(a, b) for a, b in zip(first, second, strict=True) if a is not None and b is not None]
+    # rounded: means that are equal as fractions differ in their last bit, and would be no tie
+    both = [(round(a, 12), round(b, 12)) for a, b in zip(first, second, strict=True) if a is not None and b is not None]
     if len(both) < 2:
         return RankAgreement(None, None, len(both), f"{len(both)} submission(s) have both scores, a ranking needs two")
     x, y = (list(column) for column in zip(*both, strict=True))

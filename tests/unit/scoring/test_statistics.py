@@ -137,3 +137,10 @@ def test_matthews_is_the_correlation_of_two_yes_no_columns(table: tuple[int, int
     value = matthews_correlation(tp, fp, fn, tn)
 
     assert value == (pytest.approx(np.corrcoef(asked, said)[0, 1]) if is_defined else None)
+
+
+def test_means_equal_as_fractions_are_a_tie() -> None:
+    first, second = math.fsum([0, 2 / 3, 2 / 10]) / 3, math.fsum([1 / 6, 0, 7 / 10]) / 3
+
+    assert first != second
+    assert rank_agreement([0.5, 0.5, 0.1], [first, second, 0.0]) == rank_agreement([0.5, 0.5, 0.1], [0.3, 0.3, 0.0])

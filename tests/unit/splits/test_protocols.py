@@ -68,6 +68,19 @@ def test_assignment_does_not_depend_on_the_order_of_groups(weights: dict[str, in
     assert len(set(place.values())) == min(3, len(weights))
 
 
+@pytest.mark.parametrize("weights", [{"a": 10, "b": 5}, {"a": 10, "b": 5, "c": 0}])
+def test_where_groups_are_few_test_comes_before_val(weights: dict[str, int]) -> None:
+    place = assign_groups(weights, {"train": 0.6, "val": 0.2, "test": 0.2}, 3)
+
+    assert [place[group] for group in sorted(weights)] == ["train", "test", "val"][: len(weights)]
+
+
+def test_two_scenes_support_the_depth_protocol() -> None:
+    made = division("depth", made_material([made_scene("s1", 0, 0), made_scene("s2", 1000, 0)]))
+
+    assert {name: len(ids) for name, ids in made.assignment.items()} == {"train": 1, "val": 0, "test": 1}
+
+
 def test_a_split_without_a_share_stays_empty() -> None:
     assert set(assign_groups({"a": 1, "b": 1, "c": 1}, {"train": 0.5, "test": 0.5}, 0).values()) == {"train", "test"}
 
