@@ -15,7 +15,8 @@ from tasks.scenes import collected_scenes, open_scene, results_by_item, scene_it
 from tasks.steps import Done, Item, Made
 from tasks.tables import item_table, table_digest
 from tasks.workspace import Workspace
-from trigpoint.errors import InputError
+from trigpoint.categories import Taxonomy
+from trigpoint.errors import InputError, TaxonomyError
 from trigpoint.geometry.frames import SceneFrame, transformer
 from trigpoint.identity import digest_json
 from trigpoint.language.parser import SentenceParser, accept_paraphrase
@@ -167,9 +168,10 @@ def make_selection(workspace: Workspace, item: Item) -> Made:
         }
         for c in selection.chosen
     ]
-    said = {c.query_id: list(sentences(c.node, workspace.taxonomy)) for c in selection.chosen}
     north_up = set(item.payload["north_up"])
-    drops = _add_paraphrases(workspace, {c.query_id: c for c in selection.chosen}, north_up, said)
+    parsers = {is_north_up: SentenceParser(workspace.taxonomy, is_north_up) for is_north_up in (False, True)}
+    said = {c.query_id: _say(c, workspace.taxonomy, parsers[c.scene_id in north_up]) for c in selection.chosen}
+    drops = _add_paraphrases(workspace, {c.query_id: c for c in selection.chosen}, north_up, parsers, said)
     rows = [
         {"query_id": c.query_id, "scene_id": c.scene_id, "position": position, "text": text}
         for c in selection.chosen
@@ -183,9 +185,28 @@ def make_selection(workspace: Workspace, item: Item) -> Made:
     return Made(tables, drops=drops, n_in=sum(result.n_out for result in results), n_out=len(programs))
 
 
-def _add_paraphrases(workspace: Workspace, chosen: dict[str, Candidate], north_up: set[str], said: dict[str, list[str]]) -> list[Drop]:
+def _say(candidate: Candidate, taxonomy: Taxonomy, parser: SentenceParser) -> list[str]:
+    """Return the sentences of a query, each read back.
+
+    Raises:
+        TaxonomyError: one can mean something else, because nouns or phrases of the taxonomy run into each other.
+    """
+    said = list(sentences(candidate.node, taxonomy))
+    for text in said:
+        reason = accept_paraphrase(text, candidate.node, parser)
+        if reason is not None:
+            raise TaxonomyError(f"taxonomy {taxonomy.name!r}: {reason}; change a noun, plural or phrase so that each reads as one category")
+    return said
+
+
+def _add_paraphrases(
+    workspace: Workspace,
+    chosen: dict[str, Candidate],
+    north_up: set[str],
+    parsers: dict[bool, SentenceParser],
+    said: dict[str, list[str]],
+) -> list[Drop]:
     """Add the sentences of the paraphrase files that mean exactly their query; the others are dropped with the reason."""
-    parsers = {is_north_up: SentenceParser(workspace.taxonomy, is_north_up) for is_north_up in (False, True)}
     drops: list[Drop] = []
     for path in workspace.config.query.paraphrases:
         for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1):

@@ -17,8 +17,11 @@ from tasks.engine import start_build
 from tasks.stages import STAGES
 from tasks.workspace import Workspace
 from tests.tiny_project import LEFT, PIXEL, TOP, make_project, make_raster
-from trigpoint.errors import InputError
+from trigpoint.categories import Taxonomy
+from trigpoint.errors import InputError, TaxonomyError
 from trigpoint.language.parser import SentenceParser
+from trigpoint.programs.generate import Candidate
+from trigpoint.programs.language import Cat
 from trigpoint.release.reader import Release
 
 
@@ -111,6 +114,20 @@ def test_paraphrases_are_taken_only_when_they_mean_their_query(tmp_path: Path, b
         "query.paraphrase_known": 1,
         "query.paraphrase_of_no_query": 1,
     }
+
+
+def test_a_taxonomy_whose_sentences_mean_two_things_is_refused() -> None:
+    from tasks.query import _say  # pyright: ignore[reportPrivateUsage]
+
+    house = {"id": "house", "axis": "kind", "noun": "house", "plural": "houses"}
+    shed = {"id": "shed", "axis": "kind", "noun": "house with a tin roof", "plural": "houses with a tin roof"}
+    tin = {"id": "tin", "axis": "roof", "phrase": "with a tin roof"}
+    axes = [{"id": "kind"}, {"id": "roof"}]
+    taxonomy = Taxonomy.model_validate({"name": "sheds", "version": 1, "axes": axes, "categories": [house, shed, tin]})
+    candidate = Candidate("q-1", "s-1", 1, Cat("shed"), "answerable", ("i-1",), ("shed",), (), (), 1, "easy")
+
+    with pytest.raises(TaxonomyError, match=r"'sheds': 'all houses with a tin roof' can mean .*; change a noun"):
+        _say(candidate, taxonomy, SentenceParser(taxonomy))
 
 
 def test_a_line_that_is_no_paraphrase_is_named_with_its_place(tmp_path: Path) -> None:
