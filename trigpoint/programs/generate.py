@@ -189,7 +189,11 @@ class _Generator:
     # what there is to talk about
 
     def _selectable_categories(self) -> list[Node]:
-        """Countable categories with members, alone and joined with the values of the further axes; none that holds a region."""
+        """Those of the countable categories that hold no region: what is selected can be counted."""
+        return [node for node in self._countable_categories() if not self.resolver.execute(node).possible & ~self.countable]
+
+    def _countable_categories(self) -> list[Node]:
+        """Countable categories with members, alone and joined with the values of the further axes."""
         first = self.taxonomy.axes[0].id
         heads = [c for c in self.taxonomy.categories if c.axis == first and c.countable]
         further = [c for c in self.taxonomy.categories if c.axis != first]
@@ -198,7 +202,7 @@ class _Generator:
             if self._n_members(Cat(head.id)):
                 joined = (conjunction((Cat(head.id), Cat(other.id))) for other in further)
                 nodes += [node for node in (Cat(head.id), *joined) if self._n_members(node)]
-        return [node for node in nodes if not self.resolver.execute(node).possible & ~self.countable]
+        return nodes
 
     def _is_admissible_anchor(self, position: int) -> bool:
         nodes = self.graph.nodes
@@ -217,7 +221,7 @@ class _Generator:
     def _direct_anchors(self) -> list[Anchor]:
         """Anchors that are named without a relation: the one of its category, or a superlative of it."""
         nodes: list[Node] = [Cat(c.id) for c in self.taxonomy.categories if c.axis == self.taxonomy.axes[0].id]
-        nodes += [node for node in self._selectable_categories() if isinstance(node, And)]
+        nodes += [node for node in self._countable_categories() if isinstance(node, And)]
         present = [node for node in nodes if self._n_members(node)]
         superlatives = (Attr(node, key, extreme) for node in present for key, extreme in SUPERLATIVES)
         return self._named_anchors(itertools.chain(present, superlatives))
