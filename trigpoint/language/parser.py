@@ -35,14 +35,23 @@ Reading = tuple[Node, int]
 """A meaning, and the position of the word after it."""
 
 
+def normal_word(word: str) -> str:
+    """Return a word as the grammar reads it.
+
+    >>> normal_word("Which"), normal_word("meters")
+    ('that', 'metres')
+    """
+    plain = word.casefold()
+    return _SAME.get(plain, plain)
+
+
 def words_of(text: str) -> Words:
     """Split a sentence into the words that count.
 
     >>> words_of("All ponds,  which are near the road.")
     ('all', 'ponds', 'that', 'are', 'near', 'the', 'road')
     """
-    plain = text.casefold().replace(",", " ").strip().removesuffix(".")
-    return tuple(_SAME.get(word, word) for word in plain.split())
+    return tuple(normal_word(word) for word in text.replace(",", " ").strip().removesuffix(".").split())
 
 
 class SentenceParser:
@@ -73,8 +82,13 @@ class SentenceParser:
     def descriptions(self, text: str) -> list[Node]:
         """Return every distinct program that the description of one thing ("the pond north of the road") can mean, by canonical form."""
         words = words_of(text)
-        found = {node.canonical(): node for node, end in self._described(words, 0) if end == len(words)}
+        found = {node.canonical(): node for node, end in self.described(words, 0) if end == len(words)}
         return [found[key] for key in sorted(found)]
+
+    def named(self, words: Words, at: int) -> list[Reading]:
+        """Return the nouns that stand at a position, singular or plural, the longest first."""
+        found = [*_named(words, at, self._singular), *_named(words, at, self._plural)]
+        return sorted(found, key=lambda reading: (-reading[1], reading[0].canonical()))
 
     def parse(self, text: str) -> Node:
         """Return the one program that a sentence means.
@@ -100,7 +114,7 @@ class SentenceParser:
                 for middle in _after(words, end, "of all"):
                     for of, last in _named(words, middle, self._plural):
                         yield Attr(of, *superlative), last
-        yield from ((node, end) for node, end in self._described(words, 0) if isinstance(node, Attr | Nearest | Farthest))
+        yield from ((node, end) for node, end in self.described(words, 0) if isinstance(node, Attr | Nearest | Farthest))
 
     def _all_of_a_category(self, words: Words) -> Iterator[Reading]:
         for opener, nouns in (("all", self._plural), ("all of the", self._plural), ("every", self._singular)):
@@ -121,7 +135,7 @@ class SentenceParser:
         for frame in frames:
             for start in _after(words, at, frame):
                 for relation, end in itertools.chain(_one_of(words, start, self._relations), self._within_some_metres(words, start)):
-                    for anchor, last in self._described(words, end):
+                    for anchor, last in self.described(words, end):
                         yield Rel(of, relation, anchor), last
 
     def _within_some_metres(self, words: Words, at: int) -> Iterator[tuple[str, int]]:
@@ -136,11 +150,11 @@ class SentenceParser:
         for kind, wordings in ((Nearest, self._nearest), (Farthest, self._farthest)):
             for wording in wordings:
                 if words[at : at + len(wording)] == wording:
-                    for anchor, end in self._described(words, at + len(wording)):
+                    for anchor, end in self.described(words, at + len(wording)):
                         yield kind(of, anchor), end
 
-    def _described(self, words: Words, at: int) -> Iterator[Reading]:
-        """Every way to read the description of one thing."""
+    def described(self, words: Words, at: int) -> Iterator[Reading]:
+        """Yield every way to read the description of one thing that begins at a position: its program, and the position after it."""
         for start in _after(words, at, "the"):
             for superlative, end in _one_of(words, start, self._before):
                 for of, last in _named(words, end, self._singular):

@@ -29,6 +29,15 @@ def sentences(node: Node, taxonomy: Taxonomy) -> tuple[str, ...]:
     return tuple(_Speaker(taxonomy, style).sentence(node) for style in STYLES)
 
 
+def describe(node: Node, taxonomy: Taxonomy, style: int) -> str:
+    """Describe the one thing that a program denotes, in one style (0 to 2): "the pond north of the road".
+
+    Raises:
+        ProgramError: the grammar has no words for the program.
+    """
+    return _Speaker(taxonomy, style).described(node)
+
+
 class _Speaker:
     """Says programs in one style, 0 to 2."""
 
@@ -51,7 +60,7 @@ class _Speaker:
             case Farthest(of, anchor):
                 return self._extreme_distance(of, anchor, "most distant from", "farthest from", FARTHEST[0])
             case _:
-                return self._described(node)
+                return self.described(node)
 
     def _both(self, node: Node, args: tuple[Node, ...]) -> str:
         ordered = sorted(args, key=lambda arg: arg.canonical())
@@ -63,7 +72,7 @@ class _Speaker:
         return f"{opening} {clauses[0]} {JOINS[self._style]} {clauses[1]}"
 
     def _extreme_distance(self, of: Node, anchor: Node, second: str, third: str, first: str) -> str:
-        described = self._described(anchor)
+        described = self.described(anchor)
         return (
             f"the {self._singular(of)} {first} {described}",
             f"the {self._singular(of)} that is {second} {described}",
@@ -71,9 +80,9 @@ class _Speaker:
         )[self._style]
 
     def _clause(self, relation: str, anchor: Node) -> str:
-        return f"{relation_wordings(relation)[self._style]} {self._described(anchor)}"
+        return f"{relation_wordings(relation)[self._style]} {self.described(anchor)}"
 
-    def _described(self, node: Node) -> str:
+    def described(self, node: Node) -> str:
         """Say a program that denotes one instance."""
         style = self._style
         match node:
@@ -86,9 +95,9 @@ class _Speaker:
                 words = SUPERLATIVES[key, extreme][style]
                 return f"the {self._singular(of)} that {words}" if style == 1 else f"the {words} {self._singular(of)}"
             case Nearest(of, anchor):
-                return f"the {self._singular(of)} {NEAREST[style]} {self._described(anchor)}"
+                return f"the {self._singular(of)} {NEAREST[style]} {self.described(anchor)}"
             case Farthest(of, anchor):
-                return f"the {self._singular(of)} {FARTHEST[style]} {self._described(anchor)}"
+                return f"the {self._singular(of)} {FARTHEST[style]} {self.described(anchor)}"
             case Rel(of, relation, anchor):
                 return f"the {self._singular(of)} {FRAMES_ONE[style]} {self._clause(relation, anchor)}"
 
