@@ -266,7 +266,8 @@ class Taxonomy(Record):
                     broader=category.broader,
                     narrower=category.narrower,
                     parts=category.parts,
-                    look_alikes=(*category.look_alikes, *category.negatives),
+                    look_alikes=category.look_alikes,
+                    negatives=category.negatives,
                     parent=category.parent,
                 )
                 for category in self.categories
@@ -280,8 +281,8 @@ class Taxonomy(Record):
     def name_relation(self, phrase: str, category_id: str) -> NameRelation:
         """Return what a phrase is to a category; case, number, articles and hyphens make no difference.
 
-        Looked at in this order: names, synonyms, kinds, parts, look-alikes, the head of a phrase that is not listed. A phrase
-        of the published negatives that is also a name or a kind counts as that.
+        Looked at in this order: names, synonyms, kinds, parts, look-alikes, grammar (`old fishing boat` is a kind of boat),
+        published negatives: one that is also a name or a kind counts as that.
 
         Raises:
             TaxonomyError: there is no such category.

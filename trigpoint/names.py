@@ -104,7 +104,8 @@ class NamesOf(NamedTuple):
 
     Attributes:
         own: Its names. synonyms: Other words for the same.
-        broader, narrower: What it is a kind of, and kinds of it. parts: What it is made of. look_alikes: What it is taken for.
+        broader, narrower: What it is a kind of, and kinds of it. parts: What it is made of.
+        look_alikes: What it is taken for and is not. negatives: The same as published, where grammar is believed first.
         parent: The id of a broader category.
     """
 
@@ -114,6 +115,7 @@ class NamesOf(NamedTuple):
     narrower: tuple[str, ...]
     parts: tuple[str, ...]
     look_alikes: tuple[str, ...]
+    negatives: tuple[str, ...]
     parent: str | None
 
 
@@ -131,7 +133,7 @@ class NameIndex:
                 self._named[key] = self._named.get(key, frozenset()) | {name}
         self._known = set(self._named)
         for said in categories.values():
-            for phrases in (said.broader, said.narrower, said.parts, said.look_alikes):
+            for phrases in (said.broader, said.narrower, said.parts, said.look_alikes, said.negatives):
                 self._known |= _keys(phrases)
 
     def categories_named(self, phrase: str) -> tuple[str, ...]:
@@ -142,21 +144,29 @@ class NameIndex:
     def relation(self, phrase: str, category_id: str) -> NameRelation:
         """Return what a phrase is to a category.
 
-        A phrase that is not listed is judged by its head (`old fishing boat` is a kind of boat).
+        A phrase that names no category is also judged by its grammar: `old fishing boat` is a kind of boat, `pool` is broader
+        than `swimming pool`.
         """
         words = words_of(phrase)
-        listed = self._listed("".join(words), category_id)
-        if listed not in ("other", "unknown"):
-            return listed
+        key = "".join(words)
+        said = self._said[category_id]
+        listed = self._listed(key, category_id)
+        if listed in ("other", "unknown") and key not in self._named:
+            listed = self._by_grammar(words, category_id, listed)
+        if listed in ("other", "unknown") and key in _keys(said.negatives):
+            return "look_alike"
+        return listed
+
+    def _by_grammar(self, words: tuple[str, ...], category_id: str, listed: NameRelation) -> NameRelation:
+        """What a phrase is to a category by what it is a kind of; what the lists say where that tells nothing."""
         for head in _heads(words):
             found = self._listed("".join(head), category_id)
             if found in ("same", "synonym", "narrower"):
                 return "narrower"
-            if listed == "unknown" and found in ("part", "look_alike"):
-                return found
-            if listed == "unknown" and found == "other" and "".join(head) in self._named:
-                listed = "other"
-        if any(words in set(_heads(words_of(name))) for name in (*self._said[category_id].own, *self._said[category_id].synonyms)):
+            if listed == "unknown" and (found in ("part", "look_alike") or (found == "other" and "".join(head) in self._named)):
+                listed = found
+        said = self._said[category_id]
+        if any(words in set(_heads(words_of(name))) for name in (*said.own, *said.synonyms)):
             return "broader"
         return listed
 
