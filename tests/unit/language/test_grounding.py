@@ -32,7 +32,7 @@ from trigpoint.language.targets import targets_of
         ("school", "a schoolhouse north of a road", "supported"),
         ("school", "the school north of a house", "supported"),
         ("school", "the school north of the house", "undecidable"),  # which of three
-        ("school", "the school east of the house", "undecidable"),
+        ("school", "the school east of the house", "contradicted"),  # of none of them
         ("school", "the school south of the house", "contradicted"),  # of none of them
         ("house", "the three houses south of the road", "supported"),
         ("house", "the two houses south of the road", "contradicted"),
