@@ -123,3 +123,59 @@ def test_two_categories_of_one_name_are_refused(tmp_path: Path) -> None:
 
     with pytest.raises(TaxonomyError, match="'schools' names more than one category"):
         load_taxonomy(path)
+
+
+def small(**said: object) -> dict[str, object]:
+    """A taxonomy of two categories, the first with what is given."""
+    car = {"id": "car", "axis": "kind", "noun": "car", "plural": "cars", **said}
+    bus = {"id": "bus", "axis": "kind", "noun": "bus", "plural": "buses", "synonyms": ["coach"]}
+    return {"name": "small", "version": 1, "axes": [{"id": "kind"}], "categories": [car, bus]}
+
+
+@pytest.mark.parametrize(
+    ("said", "message"),
+    [
+        ({"look_alikes": ["automobile"], "synonyms": ["automobile"]}, "'automobile' is listed as synonym and as look-alike"),
+        ({"look_alikes": ["Vehicles"], "broader": ["vehicle"]}, "'Vehicles' is listed as broader and as look-alike"),
+        ({"look_alikes": ["the cars"]}, "'the cars' is listed as name and as look-alike"),
+        ({"look_alikes": ["coach"], "narrower": ["bus"]}, "look-alike 'coach' is also narrower"),
+        ({"look_alikes": ["coach"], "parts": ["bus"]}, "look-alike 'coach' is also part"),
+        ({"functions": ["where cars are driven"]}, r"function 'where cars are driven' contains its name 'cars?'"),
+        ({"functions": ["an auto-mobile for all"], "synonyms": ["auto mobile"]}, "contains its name 'auto mobile'"),
+        ({"vocabulary": ["parked car", "Parked-Car"]}, "vocabulary has 'parked car' more than once"),
+        ({"look_alikes": ["sports_ground"]}, "look_alikes.0"),
+        ({"synonyms": [" auto"]}, "synonyms.0"),
+        ({"typical_size_m": [5, 3]}, "expected the smaller first"),
+        ({"coarsest_gsd_m": 0}, "greater than 0"),
+        ({"basis": {"functons": "paper"}}, "basis.functons"),
+        ({"basis": {"functions": "guessed"}}, "basis.functions"),
+    ],
+)
+def test_what_is_said_of_a_category_must_fit_together(tmp_path: Path, said: dict[str, object], message: str) -> None:
+    path = tmp_path / "t.yaml"
+    path.write_text(yaml.safe_dump(small(**said)), encoding="utf-8")
+
+    with pytest.raises(TaxonomyError, match=message):
+        load_taxonomy(path)
+
+
+def test_a_shared_word_makes_no_category_a_kind_of_another() -> None:
+    taxonomy = Taxonomy.model_validate(small(vocabulary=["vehicle", "motor vehicle"], broader=["vehicle"]))
+
+    assert taxonomy.get("car").other_names == ("motor vehicle",)
+    assert taxonomy.name_relation("vehicle", "car") == "broader"
+    assert taxonomy.name_relation("vehicle", "bus") == "other"
+    assert taxonomy.categories_named("Motor-Vehicles") == ("car",)
+
+
+def test_what_says_no_basis_is_unreviewed() -> None:
+    taxonomy = Taxonomy.model_validate({**small(osm=["car"], parts=["wheel"], basis={"osm": "observed"}), "basis": {"synonyms": "paper"}})
+
+    assert taxonomy.basis_of("car", "osm") == "observed"
+    assert taxonomy.basis_of("bus", "synonyms") == "paper"
+    assert taxonomy.basis_of("car", "parts") == "unreviewed"
+    assert {field: dict(found) for field, found in taxonomy.filled_by_basis().items() if found} == {
+        "osm": {"observed": 1},
+        "synonyms": {"paper": 1},
+        "parts": {"unreviewed": 1},
+    }
