@@ -92,9 +92,11 @@ app = typer.Typer(
 )
 config_app = typer.Typer(help="Look at and check release configurations.", no_args_is_help=True)
 taxonomy_app = typer.Typer(help="Look at and check taxonomies.", no_args_is_help=True)
+predictions_app = typer.Typer(help="Make a submission of what other tools write.", no_args_is_help=True)
 catalogue_app = typer.Typer(help="Look into the catalogue of a build (read only).", no_args_is_help=True)
 app.add_typer(config_app, name="config", rich_help_panel="Setting up")
 app.add_typer(taxonomy_app, name="taxonomy", rich_help_panel="Setting up")
+app.add_typer(predictions_app, name="predictions", rich_help_panel="Releases")
 app.add_typer(catalogue_app, name="catalogue", rich_help_panel="Building (needs the checkout)")
 
 
@@ -333,6 +335,138 @@ def _write_text(target: str | None, text: str) -> None:
     elif target is not None:
         Path(target).write_text(f"{text}\n", encoding="utf-8")
         say(f"wrote {target}")
+
+
+@predictions_app.command("from-coco")
+def predictions_from_coco(
+    release: ReleaseArgument,
+    results: Annotated[Path, typer.Argument(help="COCO results: a JSON list of detections.", show_default=False)],
+    output: Annotated[Path, typer.Argument(help="JSONL or Parquet to write.", show_default=False)],
+    score_threshold: Annotated[float, typer.Option(help="Detections with a lower score are left out.", show_default=False)],
+    name: Annotated[str | None, typer.Option(help="Name of the submission; default is the file's name.")] = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """Convert COCO results; detections of a category answer the queries that ask for it by name. Exit 1 if anything was wrong."""
+    from trigpoint.release.reader import Release
+    from trigpoint.scoring.converters import convert_coco
+
+    found = convert_coco(Release.open(release), results, output, score_threshold, name)
+    _tell_conversion(found, output, as_json, f"{found.n_used} results used, {found.n_below} below the threshold")
+
+
+@predictions_app.command("from-json")
+def predictions_from_json(
+    release: ReleaseArgument,
+    answers: Annotated[Path, typer.Argument(help="JSON object of one model: query id → masks, boxes.", show_default=False)],
+    output: Annotated[Path, typer.Argument(help="JSONL or Parquet to write.", show_default=False)],
+    space: Annotated[str, typer.Option(help="Of polygons and boxes: pixel, normalised or per_mille.", show_default=False)],
+    name: Annotated[str | None, typer.Option(help="Name of the submission; default is the file's name.")] = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """Convert one JSON object per model. Exit 1 if anything was wrong."""
+    from trigpoint.release.reader import Release
+    from trigpoint.scoring.converters import convert_json
+
+    found = convert_json(Release.open(release), answers, output, space, name)
+    _tell_conversion(found, output, as_json, f"{found.n_used} answers used")
+
+
+def _tell_conversion(found: Any, output: Path, as_json: bool, used: str) -> None:
+    if as_json:
+        print_json({**found._asdict(), "problems": [problem._asdict() for problem in found.problems], "output": str(output)})
+    else:
+        for problem in found.problems:
+            print_line(" ".join(f"{problem.where} {problem.code} {problem.query_id}: {problem.detail}".split()))
+        say(f"wrote {output}: {found.n_records} records, {found.n_unparsed} of them unparsed; {used}; {len(found.problems)} problem(s)")
+    raise typer.Exit(FINDINGS if found.problems else GOOD)
+
+
+PlotsOption = Annotated[Path | None, typer.Option("--plots", help="Draw PNGs into this folder.")]
+CsvOption = Annotated[Path | None, typer.Option("--csv", help="Write every table as CSV into this folder.")]
+MarkdownOption = Annotated[str | None, typer.Option("--markdown", help="Write a page of Markdown; - for standard output.")]
+
+
+@app.command(rich_help_panel="Releases")
+def analyse(
+    release: Annotated[Path | None, typer.Argument(help="Release folder; not with --table.", show_default=False)] = None,
+    predictions: Annotated[
+        list[Path] | None, typer.Argument(help="Predictions of several models, JSONL or Parquet.", show_default=False)
+    ] = None,
+    table: Annotated[list[Path] | None, typer.Option(help="CSV of published scores, instead of a release; may be given again.")] = None,
+    json_file: Annotated[str | None, typer.Option("--json", help="Write JSON to this file; - for standard output.")] = None,
+    markdown_file: MarkdownOption = None,
+    csv: CsvOption = None,
+    plots: PlotsOption = None,
+    protocol: Annotated[str | None, typer.Option(help="Split protocol, such as scene-disjoint.")] = None,
+    split: Annotated[str | None, typer.Option(help="Split of the protocol: train, val or test.")] = None,
+    size: Annotated[list[int] | None, typer.Option(help="Categories per subset; may be given again. Default 5 10 20 50 100 150.")] = None,
+    draws: Annotated[int, typer.Option(help="Category subsets per size, and draws of scenes.")] = 1_000,
+    resamples: Annotated[int, typer.Option(help="Bootstrap resamples of the models.")] = 10_000,
+    top: Annotated[int, typer.Option(help="Best models whose agreement over aggregations is counted.")] = 10,
+    best: Annotated[int, typer.Option(help="Best models whose recovery by category subsets is counted.")] = 5,
+    seed: Annotated[int, typer.Option(help="Seed of all draws.")] = 0,
+) -> None:
+    """Ask how far a ranking of models depends on averaging, query form, categories and scenes (docs/analyses.md)."""
+    from trigpoint.analysis.analyse import AnalysisSettings, analyse
+    from trigpoint.analysis.material import from_predictions, read_tables
+
+    settings = AnalysisSettings(tuple(size) if size else AnalysisSettings().sizes, draws, resamples, top, best, seed)
+    settings.check()
+    if json_file == markdown_file == "-":
+        raise InputError("--json - and --markdown - both write to standard output; give one of them a file")
+    if bool(table) == (release is not None):
+        raise InputError("give a release and prediction files, or published scores by --table; one of the two")
+    if table:
+        if protocol or split:
+            raise InputError("--protocol and --split choose queries of a release; published scores have none")
+        material = read_tables(table)
+    else:
+        if release is None or not predictions:
+            raise InputError(f"no prediction file is given for release {release}")
+        material = from_predictions(release, predictions, protocol, split)
+    found = analyse(material, settings)
+    _write_text(json_file, _json_text(found.page.to_json()))
+    _write_page(found.page, markdown_file, csv, is_shown="-" not in (json_file, markdown_file))
+    if plots is not None:
+        from trigpoint.analysis.plots import draw_analysis
+
+        say(f"wrote {len(draw_analysis(found, plots))} plots to {plots}")
+
+
+@app.command(rich_help_panel="Releases")
+def statistics(
+    release: ReleaseArgument,
+    as_json: JsonFlag = False,
+    markdown_file: MarkdownOption = None,
+    csv: CsvOption = None,
+    plots: PlotsOption = None,
+) -> None:
+    """Say what a release holds: images, annotations, boxes, language, regions, and how it stands beside other data sets."""
+    from trigpoint.analysis.statistics import release_statistics
+    from trigpoint.release.reader import Release
+
+    if as_json and markdown_file == "-":
+        raise InputError("--json and --markdown - both write to standard output; give Markdown a file")
+    found = release_statistics(Release.open(release))
+    if as_json:
+        print_line(_json_text(found.page.to_json()))
+    _write_page(found.page, markdown_file, csv, is_shown=not as_json and markdown_file != "-")
+    if plots is not None:
+        from trigpoint.analysis.plots import draw_statistics
+
+        say(f"wrote {len(draw_statistics(found, plots))} plots to {plots}")
+
+
+def _json_text(value: Any) -> str:
+    return json.dumps(value, indent=2, sort_keys=True, ensure_ascii=False)
+
+
+def _write_page(page: Any, markdown_file: str | None, csv: Path | None, is_shown: bool) -> None:
+    _write_text(markdown_file, page.to_markdown().rstrip("\n"))
+    if csv is not None:
+        say(f"wrote {len(page.write_csv(csv))} tables to {csv}")
+    if is_shown:
+        out.print(page.to_table())
 
 
 @app.command("predict-truth", rich_help_panel="Releases")
@@ -659,6 +793,7 @@ def doctor(as_json: JsonFlag = False) -> None:
             "pycocotools",
             "pillow",
             "networkx",
+            "matplotlib",
         ),
         "build": ("prefect", "duckdb", "fsspec", "geopandas", "pyogrio", "osmium", "pystac"),
         "several machines (dask)": ("prefect-dask",),

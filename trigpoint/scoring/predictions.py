@@ -38,11 +38,12 @@ _FARTHEST = 1.0
 MODALITIES = ("masks", "mask", "boxes", "obbs")
 """What a submission may declare: instance masks (RLE, polygons or a label map), one mask without instances, HBBs, OBBs."""
 
-_MODALITY_OF_KEY = {
+MODALITY_OF_KEY = {
     "masks": "masks", "polygons": "masks", "label_map": "masks", "mask": "mask", "mask_file": "mask", "boxes": "boxes", "obbs": "obbs"
 }  # fmt: skip
-_MASK_KEYS = tuple(key for key, modality in _MODALITY_OF_KEY.items() if modality in ("masks", "mask"))
-_KEYS = (*_MODALITY_OF_KEY, "query_id", "sentence", "unparsed")
+"""Key of a record → the modality that it gives."""
+_MASK_KEYS = tuple(key for key, modality in MODALITY_OF_KEY.items() if modality in ("masks", "mask"))
+_KEYS = (*MODALITY_OF_KEY, "query_id", "sentence", "unparsed")
 
 
 class Submission(NamedTuple):
@@ -204,9 +205,9 @@ class _Draft:
         if "unparsed" in given:
             self.fail("unparsed", "the system could not read its own reply")
             return
-        usable = [key for key in given if key in _MODALITY_OF_KEY and _MODALITY_OF_KEY[key] in submission.modalities]
+        usable = [key for key in given if key in MODALITY_OF_KEY and MODALITY_OF_KEY[key] in submission.modalities]
         for key in given:
-            if key in _MODALITY_OF_KEY and key not in usable:
+            if key in MODALITY_OF_KEY and key not in usable:
                 detail = f"{key} is not among the declared modalities {list(submission.modalities)}"
                 self._refuse("undeclared_modality", detail, bool(usable), problems)
             elif key not in _KEYS:
@@ -283,7 +284,7 @@ class _Draft:
             return value
         if numbers.size and (numbers.min() < -_FARTHEST * side or numbers.max() > (1 + _FARTHEST) * side):
             raise InputError(
-                f"{item} is {_shorten(value)}, far outside the image, which is 0 to {side:g} in the declared space {self.space!r}"
+                f"{item} is {shorten(value)}, far outside the image, which is 0 to {side:g} in the declared space {self.space!r}"
             )
         height, width = self.size
         return (numbers / side * np.where(np.arange(len(numbers)) % 2 == 0, width, height)).tolist()
@@ -310,7 +311,7 @@ class _Draft:
                 self.fail("bad_box", str(error))
                 continue
             if numbers is None or len(numbers) != n:
-                self.fail("bad_box", f"{key}[{k}] is {_shorten(item)}, expected {n} finite numbers")
+                self.fail("bad_box", f"{key}[{k}] is {shorten(item)}, expected {n} finite numbers")
             else:
                 rows.append(numbers)
         return np.array(rows, dtype=np.float64).reshape(-1, n)
@@ -338,7 +339,8 @@ def _check_masks(drafts: list[_Draft]) -> None:
                 draft.masks.append(found)
 
 
-def _shorten(value: Any, most: int = 80) -> str:
+def shorten(value: Any, most: int = 80) -> str:
+    """Return a value as Python writes it, cut off where it is long."""
     text = repr(value)
     return text if len(text) <= most else f"{text[:most]}…"
 
@@ -347,7 +349,7 @@ def _submission(file: Path, header: Any) -> Submission:
     said = cast(dict[str, Any], header).get("submission") if isinstance(header, dict) else None
     if not isinstance(said, dict):
         raise PredictionError(
-            f'predictions {file}: the first line is {_shorten(header)}, expected {{"submission": {{"name", "modalities", "space"}}}}'
+            f'predictions {file}: the first line is {shorten(header)}, expected {{"submission": {{"name", "modalities", "space"}}}}'
         )
     fields = cast(dict[str, Any], said)
     name, modalities, space = fields.get("name"), fields.get("modalities"), fields.get("space")

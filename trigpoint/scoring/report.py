@@ -28,7 +28,7 @@ from trigpoint.scoring.metrics import (
     put_same_answers,
 )
 from trigpoint.scoring.pages import Sheet, group_reasons, keep_defined, number, percent, to_console, to_markdown, turn
-from trigpoint.scoring.predictions import Predictions, Problem
+from trigpoint.scoring.predictions import Prediction, Predictions, Problem
 from trigpoint.scoring.references import reference_outcomes
 from trigpoint.scoring.strata import AREAS, by_category, by_hardness, form_contrasts
 
@@ -336,9 +336,7 @@ def score_on(ground: Ground, predictions: Predictions) -> ScoreReport:
     """
     release, queries = ground.release, ground.queries
     modalities = predictions.submission.modalities
-    records = {query.query_id: predictions.records.get((query.query_id, 0)) for query in queries}
-    outcomes = {q.query_id: outcome_of(release, q, records[q.query_id], modalities, ground.category_ids[q.query_id]) for q in queries}
-    found = {query_id: record for query_id, record in records.items() if record is not None}
+    outcomes, found = outcomes_of(ground, predictions)
     scores = compute_scores(queries, outcomes, modalities)
     put_boxes(scores, release, queries, found, modalities)
     put_same_answers(scores, release, queries, found, modalities)
@@ -364,6 +362,16 @@ def score_on(ground: Ground, predictions: Predictions) -> ScoreReport:
         reference_errors=ground.reference_errors,
         eqs={query_id: outcome.eqs for query_id, outcome in outcomes.items() if outcome.eqs is not None},
     )
+
+
+def outcomes_of(ground: Ground, predictions: Predictions) -> tuple[dict[str, Outcome], dict[str, Prediction]]:
+    """Judge the scored sentence of every query; returns query id → outcome, and query id → record of those that have one."""
+    release, modalities = ground.release, predictions.submission.modalities
+    found = {q.query_id: record for q in ground.queries if (record := predictions.records.get((q.query_id, 0))) is not None}
+    outcomes = {
+        q.query_id: outcome_of(release, q, found.get(q.query_id), modalities, ground.category_ids[q.query_id]) for q in ground.queries
+    }
+    return outcomes, found
 
 
 def _count_errors(outcomes: Mapping[str, Outcome]) -> dict[str, int]:
