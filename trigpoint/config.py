@@ -230,6 +230,66 @@ class SplitConfig(ConfigPart):
         return self
 
 
+class PriceConfig(ConfigPart):
+    """What a model costs, per million tokens, in one currency for all models."""
+
+    input: float = Field(ge=0)
+    output: float = Field(ge=0)
+    cached_input: float | None = Field(default=None, ge=0, description="Input that the server had in its cache; else as input")
+    batch_share: float = Field(default=0.5, ge=0, le=1, description="Share of these prices that a call in a batch costs")
+
+
+class LanguageConfig(ConfigPart):
+    """Who writes the sentences, and what that may cost.
+
+    The keys in `LANGUAGE_PLACES` say how a server is reached and paid: they enter no digest and no release.
+    """
+
+    forms: tuple[LanguageForm, ...] = Field(default=(), description="Forms that are asked beside programs; none: no free language")
+    provider: Literal["offline", "openai"] = Field(default="offline", description="openai: any server that speaks its API")
+    model: str = Field(default="gpt-5-mini", min_length=1)
+    temperature: float | None = Field(default=None, ge=0, le=2, description="Sent only when given: some models take none")
+    seed: int | None = Field(default=None, description="Sent only when given: some servers take none")
+    max_output_tokens: int = Field(default=8000, ge=1, description="Per call, with the tokens that a model thinks in")
+    api: Literal["responses", "chat"] = "responses"
+    base_url: str = Field(default="https://api.openai.com/v1", pattern=r"^https?://[^\s@?#]+$", description="Without user, key or query")
+    key_variable: str | None = Field(
+        default="OPENAI_API_KEY",
+        pattern=r"^[A-Z_][A-Z0-9_]*$",
+        description="Environment variable that holds the key; null: the server needs none",
+    )
+    mode: Literal["live", "replay", "batch"] = Field(
+        default="live", description="replay: recorded answers alone, no network; batch: cheaper, within a day"
+    )
+    concurrency: int = Field(default=4, ge=1, le=256, description="Calls under way at once, per process")
+    requests_per_minute: int | None = Field(default=None, ge=1, description="Per process")
+    tokens_per_minute: int | None = Field(default=None, ge=1, description="Per process")
+    max_tokens: int | None = Field(
+        default=None, ge=0, description="Tokens in and out that this version of the release may take, over all runs"
+    )
+    max_cost: float | None = Field(default=None, ge=0, description="What this version of the release may cost, over all runs")
+    prices: dict[str, PriceConfig] = {}
+    timeout_s: float = Field(default=120.0, gt=0, description="Per attempt")
+    attempts: int = Field(default=5, ge=1, le=20, description="How often a call is sent when the server is busy, broken or away")
+    backoff_s: float = Field(default=1.0, ge=0, description="Wait after the first failure; doubled each time")
+    max_wait_s: float = Field(default=120.0, ge=0, description="Longest wait between attempts, also when the server asks for more")
+    batch_poll_s: float = Field(default=60.0, gt=0)
+    batch_wait_s: float = Field(default=90000.0, gt=0, description="How long a run waits for its batches; a later run takes them up")
+
+    @model_validator(mode="after")
+    def _price(self) -> "LanguageConfig":
+        if self.max_cost is not None and self.model not in self.prices:
+            raise ValueError(f"max_cost needs the price of the model: give prices.{self.model} (input and output per million tokens)")
+        return self
+
+
+LANGUAGE_PLACES = (
+    "api", "base_url", "key_variable", "mode", "concurrency", "requests_per_minute", "tokens_per_minute", "max_tokens", "max_cost",
+    "prices", "timeout_s", "attempts", "backoff_s", "max_wait_s", "batch_poll_s", "batch_wait_s",
+)  # fmt: skip
+"""Keys of `language` that decide no answer: a release is the same whether its answers were asked for, replayed or sent in batches."""
+
+
 class ReviewConfig(ConfigPart):
     """What a person must have seen before it is released."""
 
@@ -270,6 +330,7 @@ class ReleaseConfig(ConfigPart):
     rules: Rules = Rules()
     query: QueryConfig = QueryConfig()
     split: SplitConfig = SplitConfig()
+    language: LanguageConfig = LanguageConfig()
     review: ReviewConfig = ReviewConfig()
     quarantine: QuarantineConfig = QuarantineConfig()
     run: RunConfig = RunConfig()
@@ -282,12 +343,12 @@ class ReleaseConfig(ConfigPart):
         return self
 
     def sha256(self) -> str:
-        """Digest of everything but the `run` block; paths count by file name, since content has its own digests."""
+        """Digest of everything but the `run` block and `LANGUAGE_PLACES`; paths count by file name, since content has its own digests."""
         return digest_json(self.without_places())
 
     def without_places(self) -> dict[str, Any]:
-        """Return the configuration as JSON without the `run` block, paths reduced to file names."""
-        return _file_names(self.model_dump(mode="json", exclude={"run"}))
+        """Return the configuration as JSON without the `run` block and `LANGUAGE_PLACES`, paths reduced to file names."""
+        return _file_names(self.model_dump(mode="json", exclude={"run": True, "language": set(LANGUAGE_PLACES)}))
 
 
 _PATH_KEYS = ("path", "taxonomy", "footprints", "hashes", "paraphrases")

@@ -13,6 +13,8 @@
         ReleaseError                 a release folder cannot be read at all
         PredictionError              a prediction file cannot be read at all
       ModelError                     a model adapter failed                               -> a task may retry
+      BudgetError                    a language model may not be asked for more money; carries what remains
+      CallMissingError               answers are replayed, and one was never recorded
       CatalogueError                 the catalogue is missing, locked or of another version
       ArtefactError                  an artefact is missing or damaged
       LeakageError                   shared content across splits; carries the pairs
@@ -72,6 +74,22 @@ class PredictionError(InputError):
 
 class ModelError(TrigpointError):
     """A model adapter failed; the caller may try again."""
+
+
+class BudgetError(TrigpointError):
+    """The budget for a language model does not allow another call; everything that was under way is recorded.
+
+    Attributes:
+        remaining: Ids of the targets without answers.
+    """
+
+    def __init__(self, message: str, remaining: tuple[str, ...] = ()) -> None:
+        super().__init__(message)
+        self.remaining = remaining
+
+
+class CallMissingError(TrigpointError):
+    """Calls of a language model are replayed, and the record has no answer to one of them."""
 
 
 class CatalogueError(TrigpointError):
