@@ -13,6 +13,7 @@ from tasks.steps import Done, Item, Made
 from tasks.tables import all_rows, item_table
 from tasks.workspace import Workspace
 from trigpoint.errors import ArtefactError, InputError
+from trigpoint.config import licensed_inputs
 from trigpoint.identity import digest_bytes, digest_file, digest_json
 from trigpoint.records.scene import Scene
 from trigpoint.records.stage import ArtefactRef, Drop, ItemResult
@@ -116,6 +117,7 @@ def gather_content(workspace: Workspace, payload: dict[str, Any]) -> ReleaseCont
     )
 
 
+        declared_licences={str(layer): licence for layer, licence in config.licences.declared().items()},
 def _certificate(workspace: Workspace, payload: dict[str, Any]) -> dict[str, Any]:
     """The manifest's block on stability: what was tried in all scenes, by level."""
     levels: dict[str, Counter[str]] = {}
@@ -171,16 +173,14 @@ def _queries(workspace: Workspace, selection: ItemResult) -> list[dict[str, Any]
 def licences(workspace: Workspace) -> list[dict[str, str | None]]:
     """Return one row per source, layer and licence."""
     rows: dict[tuple[str, str, str, str], dict[str, str | None]] = {}
-    for source in workspace.config.sources:
-        parts = [("pixels", source.imagery), *(("annotations", part) for part in (*source.pois, *source.footprints, *source.annotations))]
-        for layer, part in parts:
-            rows[source.name, layer, part.licence, part.attribution] = {
-                "source": source.name,
-                "layer": layer,
-                "licence": part.licence,
-                "attribution": part.attribution,
-                "url": part.url,
-            }
+    for source, (_, layer, licence), part in licensed_inputs(workspace.config):
+        rows[source, layer, licence, part.attribution] = {
+            "source": source,
+            "layer": layer,
+            "licence": licence,
+            "attribution": part.attribution,
+            "url": part.url,
+        }
     return [rows[key] for key in sorted(rows)]
 
 

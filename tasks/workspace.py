@@ -7,7 +7,7 @@ from typing import Any
 from storage.artefacts import ArtefactStore
 from storage.digests import source_digest
 from trigpoint.categories import Taxonomy, load_taxonomy
-from trigpoint.config import ReleaseConfig, check_files, check_names, load_config
+from trigpoint.config import ReleaseConfig, check_files, check_licences, check_names, load_config
 from trigpoint.errors import ConfigError
 
 
@@ -30,13 +30,14 @@ class Workspace:
         """Check everything that can be checked before any work.
 
         Raises:
-            ConfigError: an input file is missing, or the configuration names a category or axis that the taxonomy lacks.
+            ConfigError: an input file is missing, the configuration names a category or axis that the taxonomy lacks, or a
+                licence does not allow the release.
             TaxonomyError: the taxonomy cannot be used.
         """
         missing = check_files(self.config)
         if missing:
             raise ConfigError(f"configuration {self.config_path}: {len(missing)} input file(s) are missing:\n  " + "\n  ".join(missing))
-        problems = check_names(self.config) + self._shared_rasters()
+        problems = check_names(self.config) + check_licences(self.config) + self._shared_rasters()
         if problems:
             raise ConfigError(f"configuration {self.config_path} has {len(problems)} problem(s):\n  " + "\n  ".join(problems))
 

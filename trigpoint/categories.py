@@ -77,6 +77,8 @@ class Axis(Record):
 Basis = Literal["paper", "observed", "unreviewed"]
 """Where a value comes from: the paper that is named, counted in an extract, or our own knowledge that nobody has checked."""
 
+BASES: tuple[Basis, ...] = get_args(Basis)
+
 ExtendedField = Literal[
     "vocabulary",
     "negatives",

@@ -696,14 +696,14 @@ def config_schema() -> None:
 
 @config_app.command("check")
 def config_check(config: ConfigArgument, as_json: JsonFlag = False) -> None:
-    """Check a configuration: keys, values, whether its input files are there, and the names it takes from its taxonomy."""
-    from trigpoint.config import check_files, check_names, load_config
+    """Check a configuration: keys, values, whether its input files are there, names of its taxonomy, and licences."""
+    from trigpoint.config import check_files, check_licences, check_names, load_config
 
     problems: list[str] = []
     loaded = None
     try:
         loaded = load_config(config)
-        problems = check_files(loaded) or check_names(loaded)
+        problems = check_files(loaded) or check_names(loaded) + check_licences(loaded)
     except (ConfigError, TaxonomyError) as error:
         if not as_json:
             raise
@@ -711,13 +711,18 @@ def config_check(config: ConfigArgument, as_json: JsonFlag = False) -> None:
         problems = lines[1:] or lines
     if as_json:
         digest = None if loaded is None else loaded.sha256()
-        print_json({"config": str(config), "good": not problems, "problems": problems, "config_sha256": digest})
+        declared = {} if loaded is None else loaded.licences.declared()
+        print_json({"config": str(config), "good": not problems, "problems": problems, "config_sha256": digest, "licences": declared})
         raise typer.Exit(CANNOT_RUN if problems else GOOD)
     if problems:
         raise ConfigError(f"configuration {config}: {len(problems)} problem(s):\n  " + "\n  ".join(problems))
     if loaded is not None:
         n = len(loaded.sources)
         print_line(f"{config}: good ({n} source{'' if n == 1 else 's'}, digest {loaded.sha256()[:12]})")
+        declared = loaded.licences.declared()
+        print_line(
+            f"licences: {', '.join(f'{layer} {name}' for layer, name in declared.items()) or 'those of the sources, which go together'}"
+        )
 
 
 @config_app.command("example")

@@ -6,6 +6,7 @@ Environment variables are for secrets and places only.
 
 import difflib
 import os.path
+from collections.abc import Sequence
 from datetime import date
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args
@@ -16,6 +17,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 from trigpoint.categories import load_taxonomy
 from trigpoint.errors import ConfigError
 from trigpoint.identity import digest_json
+from trigpoint.licences import LAYERS, Layer, LicensedPart, known_licences, licence_problems
+from trigpoint.records.language import LanguageForm
 from trigpoint.rules import Rules
 
 
@@ -290,6 +293,18 @@ LANGUAGE_PLACES = (
 """Keys of `language` that decide no answer: a release is the same whether its answers were asked for, replayed or sent in batches."""
 
 
+class LicencesConfig(ConfigPart):
+    """The one licence of each layer of the release; where none is declared, sources keep their own, and must go together."""
+
+    pixels: str | None = Field(default=None, description="Licence of the scenes, such as CC-BY-4.0; known ones: taxonomy/licences.v1.yaml")
+    annotations: str | None = Field(default=None, description="Licence of masks, boxes, relations and queries")
+
+    def declared(self) -> dict[Layer, str]:
+        """The licence of each layer that has one."""
+        found = {"pixels": self.pixels, "annotations": self.annotations}
+        return {layer: licence for layer in LAYERS if (licence := found[layer]) is not None}
+
+
 class ReviewConfig(ConfigPart):
     """What a person must have seen before it is released."""
 
@@ -331,6 +346,7 @@ class ReleaseConfig(ConfigPart):
     query: QueryConfig = QueryConfig()
     split: SplitConfig = SplitConfig()
     language: LanguageConfig = LanguageConfig()
+    licences: LicencesConfig = LicencesConfig()
     review: ReviewConfig = ReviewConfig()
     quarantine: QuarantineConfig = QuarantineConfig()
     run: RunConfig = RunConfig()
@@ -481,6 +497,26 @@ def check_names(config: ReleaseConfig) -> list[str]:
                 place = f"sources.{source.name}.scenes.around_pois.categories"
                 problems.append(f"{place}: {category!r} is not in taxonomy {config.taxonomy.name}; nearest: {near}")
     return problems
+
+
+def licensed_inputs(config: ReleaseConfig) -> list[tuple[str, LicensedPart, Licensed]]:
+    """Return every input with the name of its source and the layer of a release that it goes into."""
+    found: list[tuple[str, LicensedPart, Licensed]] = []
+    for source in config.sources:
+        layers: tuple[tuple[str, Layer, Sequence[Licensed]], ...] = (
+            ("imagery", "pixels", (source.imagery,)),
+            ("pois", "annotations", source.pois),
+            ("footprints", "annotations", source.footprints),
+            ("annotations", "annotations", source.annotations),
+        )
+        for name, layer, parts in layers:
+            found += [(source.name, LicensedPart(f"sources.{source.name}.{name}", layer, part.licence), part) for part in parts]
+    return found
+
+
+def check_licences(config: ReleaseConfig) -> list[str]:
+    """Return one line per input whose licence is unknown or does not allow the release, and per layer whose licences do not go together."""
+    return licence_problems([part for _, part, _ in licensed_inputs(config)], config.licences.declared(), known_licences())
 
 
 def check_files(config: ReleaseConfig) -> list[str]:

@@ -10,7 +10,8 @@ import numpy as np
 import pyarrow.compute as pc
 from PIL import Image
 
-from trigpoint.categories import TRUE
+from trigpoint.categories import BASES, TRUE
+from trigpoint.records.query import Query
 from trigpoint.release.content import ReleaseContent
 from trigpoint.release.reader import Release
 from trigpoint.release.show import contact_sheet, draw_query, draw_scene
@@ -69,11 +70,18 @@ def card_facts(release: Release, notes: list[str]) -> dict[str, Any]:
     }
 
 
+        "taxonomy_basis": _taxonomy_basis(release),
 def _split_facts(release: Release) -> dict[str, Any]:
     """Groups and screening; every protocol's file has the same."""
     if not release.splits:
         return {"split_groups": None, "screening": None}
     document = next(iter(release.splits.values()))
+def _taxonomy_basis(release: Release) -> list[tuple[str, dict[str, int]]]:
+    """For every field that categories fill: how many, by where the value comes from."""
+    filled = release.taxonomy.filled_by_basis() if release.taxonomy is not None else {}
+    return [(field, {basis: found[basis] for basis in BASES}) for field, found in filled.items() if found]
+
+
     threshold = document["grouping"]["near_duplicate"]["low_information_sd"]
     reasons = Counter(str(reason["why"]).replace("_", " ") for group in document["groups"] for reason in group["reasons"])
     groups = {

@@ -25,7 +25,7 @@ class ReleaseContent(NamedTuple):
         rasters: Path in the release (`scenes/<id>.tif`) → file to copy.
         taxonomy: The taxonomy, and its file.
         prompts: Prompt files used.
-        licences: Rows of the manifest.
+        licences: Rows of the manifest. declared_licences: Layer → the licence it is released under as a whole.
         review: policy, note.
         unknown_is_other: Axis → reason.
         certificate: The manifest's block on how stable the answers are.
@@ -49,6 +49,7 @@ class ReleaseContent(NamedTuple):
     licences: list[dict[str, str | None]]
     review: dict[str, str]
     unknown_is_other: dict[str, str]
+    declared_licences: dict[str, str]
     certificate: dict[str, Any]
     drops: list[Drop]
     notes: list[str]

@@ -199,3 +199,4 @@ def write_manifest(folder: Path, content: ReleaseContent) -> dict[str, Any]:
     }
     write_json(folder / "manifest.json", manifest)
     return manifest
+        "declared_licences": content.declared_licences,
