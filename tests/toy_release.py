@@ -82,6 +82,47 @@ QUERIES = [
 ]
 
 
+def language_query(
+    number: int, scene_id: str, form: str, category: str, answers: list[str], sentence: str, polarity: str = "positive"
+) -> dict[str, Any]:
+    """One language query of the annotation `a-<scene>-<category>`; a negative one names something that is not there."""
+    kind = "answerable" if polarity == "positive" else "concept_absent"
+    return toy_query(
+        number, scene_id, None, category, answers, [sentence], form=form, program=None, canonical=None, difficulty=None, kind=kind,
+        polarity=polarity, annotation_id=f"a-{scene_id}-{category}",
+    )  # fmt: skip
+
+
+LANGUAGE = [
+    language_query(11, "s-a", "vocabulary", "house", ["i-1", "i-2"], "house"),
+    language_query(12, "s-a", "vocabulary", "house", ["i-1", "i-2"], "Residential  building"),
+    language_query(13, "s-a", "vocabulary", "house", [], "greenhouse", "negative"),
+    language_query(14, "s-a", "referring", "house", ["i-1", "i-2"], "the houses in the west"),
+    language_query(15, "s-a", "reasoning", "house", ["i-1", "i-2"], "where people sleep at night"),
+    language_query(21, "s-a", "vocabulary", "school", ["i-3"], "school"),
+    language_query(22, "s-a", "reasoning", "school", ["i-3"], "where children learn"),
+    language_query(31, "s-a", "vocabulary", "road", ["i-9"], "road"),
+    language_query(32, "s-a", "vocabulary", "road", [], "railway", "negative"),
+    language_query(33, "s-a", "referring", "road", ["i-9"], "the road that crosses the image"),
+    language_query(41, "s-b", "vocabulary", "house", ["i-5", "i-6"], "house"),
+    language_query(42, "s-b", "vocabulary", "house", [], "ponds", "negative"),
+    language_query(43, "s-b", "referring", "house", ["i-5", "i-6"], "the two houses"),
+]
+"""Four annotations: houses and school of s-a, its road (which comes in no instances), houses of s-b. `ponds` names a category."""
+
+COCO_IMAGES = {"s-a": 1, "s-b": 2}
+COCO_CATEGORIES = {"house": 1, "pond": 2, "school": 3}
+"""Ids in exports/coco.json."""
+
+
+def write_coco_export(folder: Path) -> None:
+    """Write the part of exports/coco.json that says what ids mean."""
+    images = [{"id": number, "file_name": f"scenes/{scene_id}.tif"} for scene_id, number in COCO_IMAGES.items()]
+    categories = [{"id": number, "name": name} for name, number in COCO_CATEGORIES.items()]
+    (folder / "exports").mkdir()
+    (folder / "exports" / "coco.json").write_text(json.dumps({"images": images, "annotations": [], "categories": categories}))
+
+
 def toy_mask(scene_id: str, *rectangles: tuple[int, int, int, int]) -> np.ndarray:
     """A bool mask of a scene, true in rectangles (first row, end row, first column, end column)."""
     mask = np.zeros(SIZES[scene_id], dtype=bool)

@@ -107,16 +107,15 @@ def _read_csv(path: Path) -> tuple[list[str], list[dict[str, Any]]]:
     try:
         with path.open(encoding="utf-8-sig", newline="") as file:
             reader = csv.DictReader(file, restkey="", strict=True)
-            rows = list(reader)
+            rows, header = list(reader), [str(name) for name in reader.fieldnames or []]
     except OSError as error:
         raise InputError(f"table {path}: cannot be read ({error.strerror})") from error
     except (UnicodeDecodeError, csv.Error) as error:
         raise InputError(f"table {path}: is no CSV ({error})") from error
-    header = [str(name) for name in reader.fieldnames or []]
     for number, row in enumerate(rows, start=2):
         if "" in row or None in row.values():
             raise InputError(f"table {path}: line {number} has another number of cells than the first line's {len(header)}")
-        if not row.get("model"):
+        if "model" in header and not row["model"]:
             raise InputError(f"table {path}: line {number} names no model")
     return header, rows
 

@@ -268,6 +268,7 @@ def _annotations(statistics: ReleaseStatistics) -> Figure | None:
             va="top", xytext=(-4, 0), textcoords="offset points",
         )  # fmt: skip
         axis.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+        axis.margins(y=0.14)
     _label(axis, "Object scale", "box area, % of the image", "boxes")
     axis = axes[1][0]
     if samples.obb_angles_deg:
@@ -302,8 +303,8 @@ def _language(statistics: ReleaseStatistics) -> Figure | None:
         text = f"{positive:,} + {negative:,}" if negative else f"{positive:,}"
         axis.annotate(text, (positive + negative, place), xytext=(4, 0), textcoords="offset points", fontsize=8, va="center")
     axis.set_yticks(range(len(statistics.polarities)), list(statistics.polarities))
-    axis.invert_yaxis()
     axis.margins(x=0.22)
+    axis.set_ylim(max(2.5, len(statistics.polarities) - 0.5), -0.5)
     axis.grid(visible=False, axis="y")
     _label(axis, "Queries, with an answer + without (pale)", "queries", "")
     return figure
