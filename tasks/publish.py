@@ -8,13 +8,17 @@ from typing import Any
 
 import pyarrow as pa
 
+from tasks.language import released_language
 from tasks.scenes import collected_scenes, results_by_item
 from tasks.steps import Done, Item, Made
 from tasks.tables import all_rows, item_table
 from tasks.workspace import Workspace
-from trigpoint.errors import ArtefactError, InputError
 from trigpoint.config import licensed_inputs
+from trigpoint.errors import ArtefactError, InputError
 from trigpoint.identity import digest_bytes, digest_file, digest_json
+from trigpoint.language.items import language_queries, rates_of, states_of
+from trigpoint.language.offline import NAME
+from trigpoint.records.language import LanguageItem
 from trigpoint.records.scene import Scene
 from trigpoint.records.stage import ArtefactRef, Drop, ItemResult
 from trigpoint.records.tables import INSTANCE_SCHEMA, SCENE_SCHEMA
@@ -39,7 +43,7 @@ def plan(workspace: Workspace, done: Done) -> list[Item]:
         for entry in collected_scenes(workspace, done)
         if entry.scene.scene_id in graphs
     ]
-    steps = ("collect", "annotate", "boxes", "graph", "candidates", "selection", "split")
+    steps = ("collect", "annotate", "boxes", "graph", "candidates", "selection", "language", "split")
     inputs = [f"{step}:{result.item_id}:{result.content_sha256}" for step in steps for result in done[step]]
     drops = [drop.to_json() for step in steps for result in done[step] for drop in result.drops]
     payload = {
@@ -47,6 +51,7 @@ def plan(workspace: Workspace, done: Done) -> list[Item]:
         "collect": [result.to_json() for result in done["collect"]],
         "candidates": [result.to_json() for result in done["candidates"]],
         "selection": [result.to_json() for result in done["selection"]],
+        "language": [result.to_json() for result in done["language"]],
         "split": [result.to_json() for result in done["split"]],
         "drops": drops,
     }
@@ -93,6 +98,7 @@ def gather_content(workspace: Workspace, payload: dict[str, Any]) -> ReleaseCont
             has_regions.add(scene.scene_id)
     selection = ItemResult.model_validate(payload["selection"][0])
     split = ItemResult.model_validate(payload["split"][0])
+    targets, items = released_language(workspace, [ItemResult.model_validate(value) for value in payload["language"]])
     left_out = item_table(workspace, split, "split_left_out").to_pylist()
     return ReleaseContent(
         identity={"name": config.name, "version": config.version, "title": config.title, "description": config.description},
@@ -101,7 +107,9 @@ def gather_content(workspace: Workspace, payload: dict[str, Any]) -> ReleaseCont
         scenes=_scene_table(workspace, payload, scene_ids, has_regions, item_table(workspace, split, "outside").to_pylist()),
         instances=_instance_table(workspace, results["boxes"]),
         relations=all_rows(workspace, results["graph"], "relation") or EDGE_SCHEMA.empty_table(),
-        queries=_queries(workspace, selection),
+        queries=sorted(
+            [*_queries(workspace, selection), *language_queries(targets, items)], key=lambda query: (query["scene_id"], query["query_id"])
+        ),
         splits={row["protocol"]: json.loads(row["document"]) for row in item_table(workspace, split, "split").to_pylist()},
         protocols_left_out={row["protocol"]: row["reason"] for row in left_out},
         rasters=rasters,
@@ -109,15 +117,32 @@ def gather_content(workspace: Workspace, payload: dict[str, Any]) -> ReleaseCont
         taxonomy_file=config.taxonomy,
         prompts=[],
         licences=licences(workspace),
+        declared_licences={str(layer): licence for layer, licence in config.licences.declared().items()},
         review={"policy": config.review.policy, "note": config.review.note},
         unknown_is_other=dict(config.unknown_is_other),
         certificate=_certificate(workspace, payload),
+        targets=targets,
+        language_items=items,
+        language=_language(workspace, items),
         drops=[Drop.model_validate(value) for value in payload["drops"]],
         notes=item_table(workspace, selection, "note").column("text").to_pylist(),
     )
 
 
-        declared_licences={str(layer): licence for layer, licence in config.licences.declared().items()},
+def _language(workspace: Workspace, items: list[LanguageItem]) -> dict[str, Any] | None:
+    """The manifest's block on free language; None in a release without."""
+    config = workspace.config.language
+    if not config.forms:
+        return None
+    return {
+        "provider": config.provider,
+        "model": config.model if config.provider != NAME else None,
+        "prompts": [],
+        "items": states_of(items),
+        "rates": rates_of(items),
+    }
+
+
 def _certificate(workspace: Workspace, payload: dict[str, Any]) -> dict[str, Any]:
     """The manifest's block on stability: what was tried in all scenes, by level."""
     levels: dict[str, Counter[str]] = {}

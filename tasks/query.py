@@ -35,13 +35,18 @@ from trigpoint.scene_graph.build import outlines_to_ground
 def plan_candidates(workspace: Workspace, done: Done) -> list[Item]:
     """One item per scene with a graph."""
     sources = results_by_item(done, "collect")
-    poi_digest = {name: table_digest(item_table(workspace, result, "poi")) for name, result in sources.items()}
+    poi_digest = poi_digests(workspace, sources)
     items: list[Item] = []
     for item in scene_items(workspace, done, ("annotate", "boxes", "graph")):
         source = item.payload["scene"]["source"]
         payload = {**item.payload, "collect": sources[source].to_json()}
         items.append(item.model_copy(update={"inputs": (*item.inputs, poi_digest[source]), "payload": payload}))
     return items
+
+
+def poi_digests(workspace: Workspace, sources: dict[str, ItemResult]) -> dict[str, str]:
+    """Digest of the points of interest of each source."""
+    return {name: table_digest(item_table(workspace, result, "poi")) for name, result in sources.items()}
 
 
 def make_candidates(workspace: Workspace, item: Item) -> Made:
@@ -59,7 +64,7 @@ def make_candidates(workspace: Workspace, item: Item) -> Made:
     generated = generate_candidates(
         resolver,
         sector_shares(graph.nodes.countable, graph.nodes.centroid_m, outlines, valid, frame),
-        _poi_categories(workspace, item, frame, (scene.width, scene.height)),
+        poi_categories(workspace, item, frame, (scene.width, scene.height)),
         config.seed,
         Limits(category_absent=config.query.category_absent_per_scene),
     )
@@ -87,7 +92,7 @@ def make_candidates(workspace: Workspace, item: Item) -> Made:
     return Made(tables, drops=drops, n_in=candidates.num_rows + sum(reasons.values()), n_out=candidates.num_rows)
 
 
-def _poi_categories(workspace: Workspace, item: Item, frame: SceneFrame, size: tuple[int, int]) -> frozenset[str]:
+def poi_categories(workspace: Workspace, item: Item, frame: SceneFrame, size: tuple[int, int]) -> frozenset[str]:
     """Categories that the tags of the scene's POIs name."""
     table = item_table(workspace, ItemResult.model_validate(item.payload["collect"]), "poi")
     if table.num_rows == 0:

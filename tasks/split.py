@@ -10,6 +10,7 @@ import shapely
 
 from storage.hashes import read_hashes
 from storage.vectors import read_features
+from tasks.language import released_language
 from tasks.scenes import collected_scenes, results_by_item
 from tasks.steps import Done, Item, Made
 from tasks.tables import all_rows, item_table
@@ -18,6 +19,7 @@ from trigpoint.config import ScreenConfig
 from trigpoint.geometry.frames import lonlat_from_crs
 from trigpoint.identity import digest_json
 from trigpoint.imagery.phash import SIDE, hash_from_text
+from trigpoint.language.items import language_queries
 from trigpoint.records.scene import Window
 from trigpoint.records.stage import ItemResult
 from trigpoint.splits.groups import SceneSet, SplitScene, group_scenes
@@ -33,7 +35,7 @@ def plan(workspace: Workspace, done: Done) -> list[Item]:
     graphs = results_by_item(done, "graph")
     kept = [entry.scene.scene_id for entry in collected_scenes(workspace, done) if entry.scene.scene_id in graphs]
     boxes = [result for result in done["boxes"] if result.item_id in graphs]
-    earlier = {"collect": done["collect"], "boxes": boxes, "selection": done["selection"]}
+    earlier = {"collect": done["collect"], "boxes": boxes, "selection": done["selection"], "language": done["language"]}
     lists = [workspace.digest(screen.path) for screen in workspace.config.split.screen]
     return [
         Item(
@@ -46,7 +48,9 @@ def plan(workspace: Workspace, done: Done) -> list[Item]:
 
 def make(workspace: Workspace, item: Item) -> Made:
     """Screen the scenes, group them, divide the groups by every protocol, prove it."""
-    results = {step: [ItemResult.model_validate(value) for value in item.payload[step]] for step in ("collect", "boxes", "selection")}
+    results = {
+        step: [ItemResult.model_validate(value) for value in item.payload[step]] for step in ("collect", "boxes", "selection", "language")
+    }
     config = workspace.config.split
     scenes = _scenes(workspace, results, set(item.payload["scene_ids"]))
     screened = screen_scenes(scenes, [_outside_list(workspace, screen) for screen in config.screen], config)
@@ -55,7 +59,7 @@ def make(workspace: Workspace, item: Item) -> Made:
     material = Material(
         scene_set=scene_set,
         groups=group_scenes(scene_set, config),
-        queries=_queries(workspace, results["selection"][0]),
+        queries=_queries(workspace, results["selection"][0], results["language"]),
         config=config,
         seed=workspace.config.seed,
     )
@@ -111,9 +115,10 @@ def _scenes(workspace: Workspace, results: dict[str, list[ItemResult]], kept: se
     ]
 
 
-def _queries(workspace: Workspace, selection: ItemResult) -> list[SplitQuery]:
+def _queries(workspace: Workspace, selection: ItemResult, language: list[ItemResult]) -> list[SplitQuery]:
     rows = item_table(workspace, selection, "program").select(["query_id", "scene_id", "level", "answerable", "program"]).to_pylist()
-    return [SplitQuery(**{**row, "program": json.loads(row["program"])}) for row in rows]
+    said = [SplitQuery(*(q[key] for key in SplitQuery._fields)) for q in language_queries(*released_language(workspace, language))]
+    return [*(SplitQuery(**{**row, "program": json.loads(row["program"])}) for row in rows), *said]
 
 
 def _outside_list(workspace: Workspace, screen: ScreenConfig) -> OutsideList:

@@ -2,9 +2,10 @@
 
 from pathlib import Path
 
-from tasks import annotate, boxes, collect, graph, publish, query, split
+from tasks import annotate, boxes, collect, graph, language, publish, query, split
 from tasks.steps import Step
 from tasks.workspace import Workspace
+from trigpoint.config import LANGUAGE_PLACES
 from trigpoint.records.stage import StageName
 
 _GEOMETRY = ("numpy", "shapely", "pyproj", "pyarrow", "rasterio")
@@ -83,6 +84,20 @@ _ALL: tuple[Step, ...] = (
         libraries=("pyarrow",),
         catalogue_tables=("program", "sentence"),
         is_parallel=False,
+    ),
+    Step(
+        name="language",
+        stage="language",
+        module="tasks.language",
+        plan=language.plan,
+        make=language.make,
+        settings=lambda w: {
+            "rules": w.config.rules.to_json(),
+            "unknown_is_other": sorted(w.config.unknown_is_other),
+            "language": w.config.language.model_dump(mode="json", exclude=set(LANGUAGE_PLACES)),
+        },
+        data_files=_taxonomy,
+        libraries=_GEOMETRY,
     ),
     Step(
         name="split",

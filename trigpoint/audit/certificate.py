@@ -146,9 +146,14 @@ def jitter_masks(masks: Masks, instances: list[Instance], prefix: str) -> Masks:
             jittered.planes[int(instance.plane or 0)] = plane
             jittered.windows[instance.instance_id] = window
             jittered.parts[instance.instance_id] = _shifted_parts(pixel_edge_parts(mask.astype(np.uint8))[1], window)
-    for instance, _, window in painted:
-        if not (jittered.index[window] == instance.label).any():
+    # an instance painted again can hide another: until every one owns a pixel
+    for _ in painted:
+        owned = np.bincount(jittered.index.ravel(), minlength=65_536)
+        hidden = [instance for instance, _, _ in painted if not owned[int(instance.label or 0)]]
+        for instance in hidden:
             jittered.index[masks.windows[instance.instance_id]][masks.window_of(instance)] = int(instance.label or 0)
+        if not hidden:
+            break
     slices, parts = ndimage.find_objects(jittered.index.astype(np.int32)), pixel_edge_parts(jittered.index)
     for instance, _, _ in painted:
         label = int(instance.label or 0)

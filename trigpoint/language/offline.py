@@ -56,7 +56,9 @@ def write_offline(check: GroundedCheck) -> list[Written]:
     purposes = (purpose(text, is_one) for text in category.functions)
     reasoning = [text for text in purposes if check.check("reasoning", text).verdict == "supported"]
     written += [Written("reasoning", "positive", text) for text in reasoning[:PHRASES]]
-    candidates = dict.fromkeys((*category.look_alikes, *category.negatives))
+    first = taxonomy.axes[0].id
+    others = sorted((c for c in taxonomy.categories if c.axis == first and c.noun), key=lambda c: c.parent != category.parent)
+    candidates = dict.fromkeys((*category.look_alikes, *category.negatives, *(c.noun for c in others if c.noun)))
     absent = [text for text in candidates if check.check_negative(text).verdict == "supported"]
     return written + [Written("vocabulary", "negative", text) for text in absent[:NEGATIVES]]
 

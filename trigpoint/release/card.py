@@ -1,6 +1,7 @@
 """The card of a release: README.md and its picture. Every number in it is computed from the release."""
 
 from collections import Counter
+from collections.abc import Sequence
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,9 @@ from trigpoint.release.show import contact_sheet, draw_query, draw_scene
 
 PICTURE_COLOURS = 256
 """Colours of the card's picture: a quarter of the bytes, and no one can tell."""
+
+SAID = 6
+"""Sentences of free language that the card shows."""
 
 PICTURED_SCENES = 3
 """Scenes on the card's picture, those with the most instances; a query is drawn beside each."""
@@ -48,7 +52,7 @@ def card_facts(release: Release, notes: list[str]) -> dict[str, Any]:
     """Compute the numbers of the card from a release."""
     scenes = release.scenes.drop_columns(["geometry"]).to_pylist()
     instances = release.instances.select(["category", "countable", "cut", "area_m2", "review_state", "proposal"]).to_pylist()
-    queries = release.queries
+    queries = [query for query in release.queries if query.form == "program"]
     categories = Counter(tuple(row["category"]) for row in instances)
     answers = [len(query.answer_ids) for query in queries if query.answerable]
     return {
@@ -60,28 +64,29 @@ def card_facts(release: Release, notes: list[str]) -> dict[str, Any]:
         "kinds": sorted(Counter(query.kind for query in queries).items()),
         "difficulties": sorted(Counter(query.difficulty for query in queries).items()),
         "answer_size": {"mean": float(np.mean(answers)), "max": max(answers)} if answers else None,
-        "query_figures": _query_figures(release),
+        "query_figures": _query_figures(release, queries),
+        "said": [query.sentences[0] for query in release.queries if query.form in ("referring", "reasoning")][:SAID],
         "edges": _spread(_edges_per_scene(release)),
         "gsd": sorted({round(row["gsd_m"], 4) for row in scenes}),
         "splits": dict(sorted(release.splits.items())),
         **_split_facts(release),
+        "taxonomy_basis": _taxonomy_basis(release),
         "proposals": sorted(Counter(row["proposal"] for row in instances).items()),
         "notes": notes,
     }
 
 
-        "taxonomy_basis": _taxonomy_basis(release),
-def _split_facts(release: Release) -> dict[str, Any]:
-    """Groups and screening; every protocol's file has the same."""
-    if not release.splits:
-        return {"split_groups": None, "screening": None}
-    document = next(iter(release.splits.values()))
 def _taxonomy_basis(release: Release) -> list[tuple[str, dict[str, int]]]:
     """For every field that categories fill: how many, by where the value comes from."""
     filled = release.taxonomy.filled_by_basis() if release.taxonomy is not None else {}
     return [(field, {basis: found[basis] for basis in BASES}) for field, found in filled.items() if found]
 
 
+def _split_facts(release: Release) -> dict[str, Any]:
+    """Groups and screening; every protocol's file has the same."""
+    if not release.splits:
+        return {"split_groups": None, "screening": None}
+    document = next(iter(release.splits.values()))
     threshold = document["grouping"]["near_duplicate"]["low_information_sd"]
     reasons = Counter(str(reason["why"]).replace("_", " ") for group in document["groups"] for reason in group["reasons"])
     groups = {
@@ -106,7 +111,7 @@ def _edges_per_scene(release: Release) -> list[float]:
     return [float(n_edges.get(scene_id, 0)) for scene_id in release.scenes.column("scene_id").to_pylist()]
 
 
-def _query_figures(release: Release) -> dict[str, Any]:
+def _query_figures(release: Release, queries: Sequence[Query]) -> dict[str, Any]:
     """What makes queries hard: candidates of the category in the scene, and how much of the scene the answer covers."""
     taxonomy = release.taxonomy
     if taxonomy is None:
@@ -123,7 +128,7 @@ def _query_figures(release: Release) -> dict[str, Any]:
         row["scene_id"]: row["width"] * row["height"] * row["valid_share"] for row in release.scenes.drop_columns(["geometry"]).to_pylist()
     }
     known: dict[tuple[str, tuple[str, ...]], int] = {}
-    for query in release.queries:
+    for query in queries:
         key = (query.scene_id, query.category)
         if key not in known:
             known[key] = sum(
@@ -131,9 +136,9 @@ def _query_figures(release: Release) -> dict[str, Any]:
                 for value, n in values.get(query.scene_id, Counter()).items()
                 if all(taxonomy.membership(value, category, closed) == TRUE for category in query.category)
             )
-    shares = [100 * sum(area_px[a] for a in query.answer_ids) / valid_px[query.scene_id] for query in release.queries if query.answerable]
+    shares = [100 * sum(area_px[a] for a in query.answer_ids) / valid_px[query.scene_id] for query in queries if query.answerable]
     return {
-        "candidates": _spread([float(known[query.scene_id, query.category]) for query in release.queries]),
+        "candidates": _spread([float(known[query.scene_id, query.category]) for query in queries]),
         "answer_percent": _spread(shares),
-        "sentences": sum(len(query.sentences) for query in release.queries),
+        "sentences": sum(len(query.sentences) for query in queries),
     }

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 
 from trigpoint.categories import Taxonomy
+from trigpoint.records.language import LanguageItem, LanguageTarget
 from trigpoint.records.stage import Drop
 from trigpoint.rules import Rules
 
@@ -30,6 +31,7 @@ class ReleaseContent(NamedTuple):
         unknown_is_other: Axis → reason.
         certificate: The manifest's block on how stable the answers are.
         drops: Everything that was dropped on the way.
+        targets, language_items: What free language was written about and what was written; language: The manifest's block on it, or None.
         notes: Further lines for the card (shortfalls).
     """
 
@@ -47,10 +49,13 @@ class ReleaseContent(NamedTuple):
     taxonomy_file: Path
     prompts: list[Path]
     licences: list[dict[str, str | None]]
+    declared_licences: dict[str, str]
     review: dict[str, str]
     unknown_is_other: dict[str, str]
-    declared_licences: dict[str, str]
     certificate: dict[str, Any]
+    targets: list[LanguageTarget]
+    language_items: list[LanguageItem]
+    language: dict[str, Any] | None
     drops: list[Drop]
     notes: list[str]
 

@@ -19,6 +19,7 @@ import shapely
 import trigpoint
 from trigpoint.boxes.conventions import dota_line
 from trigpoint.identity import digest_file
+from trigpoint.language.items import RELEASED, query_of
 from trigpoint.records.stage import Drop
 from trigpoint.release.card import write_card
 from trigpoint.release.content import ReleaseContent, write_json, write_json_lines
@@ -67,6 +68,9 @@ def write_release(folder: Path, content: ReleaseContent) -> dict[str, Any]:
     dictionary = ["scene_id", "subject_id", "anchor_id", "relation", "verdict", "unit"]
     pq.write_table(content.relations, folder / "relations.parquet", compression="zstd", use_dictionary=dictionary)  # pyright: ignore[reportArgumentType]
     write_json_lines(folder / "queries.jsonl", content.queries)
+    if content.language is not None:
+        write_json_lines(folder / "annotations.jsonl", [target.to_json() for target in content.targets])
+        write_json_lines(folder / "language.jsonl", language_lines(content))
     for protocol, document in sorted(content.splits.items()):
         write_json(folder / "splits" / f"{protocol}.json", document)
     write_inputs(folder / "inputs", content)
@@ -149,20 +153,35 @@ def write_exports(folder: Path, content: ReleaseContent) -> None:
         (folder / "dota" / f"{scene_id}.txt").write_text("".join(f"{line}\n" for line in found), encoding="utf-8")
 
 
+def language_lines(content: ReleaseContent) -> list[dict[str, Any]]:
+    """Return the lines of language.jsonl: every item, with the query that asks it when it is released."""
+    by_id = {target.annotation_id: target for target in content.targets}
+    return [
+        {**item.to_json(), "query_id": query_of(item, by_id[item.annotation_id])["query_id"] if item.state in RELEASED else None}
+        for item in content.language_items
+    ]
+
+
 def counts_of(content: ReleaseContent) -> dict[str, Any]:
     """Count what a release holds."""
     countable = content.instances.column("countable").to_pylist()
-    answerable = sum(query["answerable"] for query in content.queries)
+    programs = [query for query in content.queries if query["form"] == "program"]
+    answerable = sum(query["answerable"] for query in programs)
+    forms: dict[str, Counter[str]] = {}
+    for query in content.queries:
+        if query["form"] != "program":
+            forms.setdefault(query["form"], Counter())[query["polarity"]] += 1
     return {
         "scenes": content.scenes.num_rows,
         "instances": sum(countable),
         "regions": len(countable) - sum(countable),
         "relations": content.relations.num_rows,
-        "queries": len(content.queries),
+        "queries": len(programs),
         "answerable": answerable,
-        "unanswerable": len(content.queries) - answerable,
-        "counterfactual_pairs": sum(query["counterfactual_of"] is not None for query in content.queries) // 2,
-        "levels": {str(k): n for k, n in sorted(Counter(query["level"] for query in content.queries).items())},
+        "unanswerable": len(programs) - answerable,
+        "counterfactual_pairs": sum(query["counterfactual_of"] is not None for query in programs) // 2,
+        "levels": {str(k): n for k, n in sorted(Counter(query["level"] for query in programs).items())},
+        "language": {form: dict(sorted(counts.items())) for form, counts in sorted(forms.items())},
         "drops": _drop_counts(content.drops),
     }
 
@@ -192,11 +211,12 @@ def write_manifest(folder: Path, content: ReleaseContent) -> dict[str, Any]:
         "counts": counts_of(content),
         "files": listed,
         "licences": content.licences,
+        "declared_licences": content.declared_licences,
         "review": {**content.review, "states": dict(sorted(states.items()))},
         "unknown_is_other": content.unknown_is_other,
         "certificate": content.certificate,
+        "language": content.language,
         "protocols_left_out": content.protocols_left_out,
     }
     write_json(folder / "manifest.json", manifest)
     return manifest
-        "declared_licences": content.declared_licences,

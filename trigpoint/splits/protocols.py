@@ -400,6 +400,6 @@ def _chosen(material: Material, where: Mapping[str, str], is_in: Callable[[Split
     chosen: dict[str, list[str]] = {name: [] for name in SPLITS}
     for query in material.queries:
         name = where.get(query.scene_id)
-        if name is not None and is_in(query, name):
+        if name is not None and query.program is not None and is_in(query, name):
             chosen[name].append(query.query_id)
     return {name: sorted(ids) for name, ids in chosen.items()}

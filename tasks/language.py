@@ -1,0 +1,96 @@
+"""language: what is said of everything of one category in one scene, held against the scene before anyone sees it."""
+
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from tasks.graph import load_graph
+from tasks.query import poi_categories, poi_digests
+from tasks.scenes import results_by_item, scene_items
+from tasks.steps import Done, Item, Made
+from tasks.tables import item_table
+from tasks.workspace import Workspace
+from trigpoint.geometry.frames import SceneFrame
+from trigpoint.identity import canonical_json
+from trigpoint.language.grounding import GroundedCheck, GroundScene, centroid_shares
+from trigpoint.language.items import RELEASED, Draft, judge_drafts
+from trigpoint.language.offline import NAME, write_offline
+from trigpoint.language.targets import targets_of
+from trigpoint.programs.resolver import Resolver
+from trigpoint.records.base import Record
+from trigpoint.records.language import LanguageItem, LanguageTarget
+from trigpoint.records.scene import Scene
+from trigpoint.records.stage import Drop, ItemResult
+
+
+def plan(workspace: Workspace, done: Done) -> list[Item]:
+    """One item per scene with a graph; none when the release asks for no language."""
+    if not workspace.config.language.forms:
+        return []
+    sources = results_by_item(done, "collect")
+    digests = poi_digests(workspace, sources)
+    items: list[Item] = []
+    for item in scene_items(workspace, done, ("boxes", "graph")):
+        source = item.payload["scene"]["source"]
+        payload = {**item.payload, "collect": sources[source].to_json()}
+        items.append(item.model_copy(update={"inputs": (*item.inputs, digests[source]), "payload": payload}))
+    return items
+
+
+def make(workspace: Workspace, item: Item) -> Made:
+    """Write the sentences of one scene and hold each against the ground."""
+    config = workspace.config
+    boxes = ItemResult.model_validate(item.payload["boxes"])
+    rows = item_table(workspace, boxes, "instance").to_pylist()
+    graph = load_graph(workspace, item.payload["scene"], rows, ItemResult.model_validate(item.payload["graph"]))
+    targets: list[LanguageTarget] = []
+    items: list[LanguageItem] = []
+    if graph is not None:
+        scene = Scene.model_validate(item.payload["scene"])
+        frame = SceneFrame(scene.crs, scene.transform, scene.frame)
+        corners = np.array([[0, 0], [scene.width, 0], [scene.width, scene.height], [0, scene.height]], dtype=np.float64)
+        ground = GroundScene(
+            resolver=Resolver(graph, workspace.taxonomy, config.rules, config.unknown_is_other),
+            centroid_share=centroid_shares(graph, frame.ground_from_image(corners)),
+            is_north_up=scene.frame.is_north_up,
+            near_m=min(config.rules.near_share * scene.shorter_side_m, config.rules.near_max_px * scene.frame.gsd_m),
+            poi_categories=poi_categories(workspace, item, frame, (scene.width, scene.height)),
+        )
+        targets = targets_of(ground.resolver, [row["boxable"] for row in rows])
+        for target in targets:
+            check = GroundedCheck(ground, target)
+            written = [one for one in write_offline(check) if one.form in config.language.forms]
+            items += judge_drafts(check, [Draft(one, one.text) for one in written], NAME)
+    drops = [
+        Drop(
+            stage="language",
+            scope_id=item.item_id,
+            item_id=one.item_id,
+            reason_code="contradicted" if one.state == "dropped" else "needs_review",
+            detail=f"{one.form} {one.original!r}: {one.reason}",
+            remedy="see language.jsonl",
+        )
+        for one in items
+        if one.state in ("dropped", "review")
+    ]
+    tables = {"annotation": _records(targets), "language_item": _records(items)}
+    return Made(tables, drops=drops, n_in=len(items), n_out=sum(one.state in RELEASED for one in items))
+
+
+def _records(records: Sequence[Record]) -> pa.Table:
+    return pa.table({"record": pa.array([canonical_json(record.to_json()) for record in records], pa.string())})
+
+
+def released_language(workspace: Workspace, results: Iterable[ItemResult]) -> tuple[list[LanguageTarget], list[LanguageItem]]:
+    """Return every annotation and every item of all scenes, sorted by id."""
+    targets: list[LanguageTarget] = []
+    items: list[LanguageItem] = []
+    for result in results:
+        targets += [
+            LanguageTarget.model_validate_json(text) for text in item_table(workspace, result, "annotation").column("record").to_pylist()
+        ]
+        items += [
+            LanguageItem.model_validate_json(text) for text in item_table(workspace, result, "language_item").column("record").to_pylist()
+        ]
+    return sorted(targets, key=lambda target: target.annotation_id), sorted(items, key=lambda item: item.item_id)
