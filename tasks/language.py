@@ -38,30 +38,41 @@ def plan(workspace: Workspace, done: Done) -> list[Item]:
     return items
 
 
+def ground_scene(workspace: Workspace, item: Item, pois: frozenset[str]) -> tuple[GroundScene | None, list[bool]]:
+    """Return what the sentences of a scene are held against (None without a graph), and which instances get boxes."""
+    config = workspace.config
+    rows = item_table(workspace, ItemResult.model_validate(item.payload["boxes"]), "instance").to_pylist()
+    graph = load_graph(workspace, item.payload["scene"], rows, ItemResult.model_validate(item.payload["graph"]))
+    if graph is None:
+        return None, []
+    scene = Scene.model_validate(item.payload["scene"])
+    corners = np.array([[0, 0], [scene.width, 0], [scene.width, scene.height], [0, scene.height]], dtype=np.float64)
+    ground = GroundScene(
+        resolver=Resolver(graph, workspace.taxonomy, config.rules, config.unknown_is_other),
+        centroid_share=centroid_shares(graph, _frame_of(scene).ground_from_image(corners)),
+        is_north_up=scene.frame.is_north_up,
+        near_m=min(config.rules.near_share * scene.shorter_side_m, config.rules.near_max_px * scene.frame.gsd_m),
+        poi_categories=pois,
+    )
+    return ground, [row["boxable"] for row in rows]
+
+
+def _frame_of(scene: Scene) -> SceneFrame:
+    return SceneFrame(scene.crs, scene.transform, scene.frame)
+
+
 def make(workspace: Workspace, item: Item) -> Made:
     """Write the sentences of one scene and hold each against the ground."""
-    config = workspace.config
-    boxes = ItemResult.model_validate(item.payload["boxes"])
-    rows = item_table(workspace, boxes, "instance").to_pylist()
-    graph = load_graph(workspace, item.payload["scene"], rows, ItemResult.model_validate(item.payload["graph"]))
-    targets: list[LanguageTarget] = []
+    scene = Scene.model_validate(item.payload["scene"])
+    pois = poi_categories(workspace, item, _frame_of(scene), (scene.width, scene.height))
+    ground, boxable = ground_scene(workspace, item, pois)
+    targets = targets_of(ground.resolver, boxable) if ground is not None else []
     items: list[LanguageItem] = []
-    if graph is not None:
-        scene = Scene.model_validate(item.payload["scene"])
-        frame = SceneFrame(scene.crs, scene.transform, scene.frame)
-        corners = np.array([[0, 0], [scene.width, 0], [scene.width, scene.height], [0, scene.height]], dtype=np.float64)
-        ground = GroundScene(
-            resolver=Resolver(graph, workspace.taxonomy, config.rules, config.unknown_is_other),
-            centroid_share=centroid_shares(graph, frame.ground_from_image(corners)),
-            is_north_up=scene.frame.is_north_up,
-            near_m=min(config.rules.near_share * scene.shorter_side_m, config.rules.near_max_px * scene.frame.gsd_m),
-            poi_categories=poi_categories(workspace, item, frame, (scene.width, scene.height)),
-        )
-        targets = targets_of(ground.resolver, [row["boxable"] for row in rows])
-        for target in targets:
-            check = GroundedCheck(ground, target)
-            written = [one for one in write_offline(check) if one.form in config.language.forms]
-            items += judge_drafts(check, [Draft(one, one.text) for one in written], NAME)
+    for target in targets:
+        assert ground is not None  # there are no targets without
+        check = GroundedCheck(ground, target)
+        written = [one for one in write_offline(check) if one.form in workspace.config.language.forms]
+        items += judge_drafts(check, [Draft(one, one.text) for one in written], NAME)
     drops = [
         Drop(
             stage="language",

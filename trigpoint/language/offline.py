@@ -91,7 +91,7 @@ def _referring(check: GroundedCheck, is_one: bool) -> Iterator[str]:
     resolver, taxonomy = check.scene.resolver, check.scene.taxonomy
     category = Cat(check.target.category[0])
     found: list[tuple[str, str, Rel]] = []
-    for anchor in _anchors(resolver, check.bits):
+    for anchor in anchors_of_target(resolver, check.bits):
         position = resolver.denoted(anchor)
         is_region = not resolver.graph.nodes.countable[position]
         for relation in resolver.graph.verdicts:
@@ -110,8 +110,8 @@ def _referring(check: GroundedCheck, is_one: bool) -> Iterator[str]:
         yield describe(node, taxonomy, style) if is_one else sentences(node, taxonomy)[style]
 
 
-def _anchors(resolver: Resolver, target: int) -> Iterator[Node]:
-    """Things other than the target that can be named: the one of its category, or a superlative of it."""
+def anchors_of_target(resolver: Resolver, target: int) -> Iterator[Node]:
+    """Yield what can be named and is not of the target (a bitset): the one of its category, or a superlative of it."""
     taxonomy = resolver.taxonomy
     first = taxonomy.axes[0].id
     categories: list[Node] = [Cat(c.id) for c in taxonomy.categories if c.axis == first]
