@@ -135,9 +135,8 @@ def main() -> None:
     caught = sum(n for (_, is_true, verdict), n in counts.items() if not is_true and verdict == "contradicted")
     wronged = sum(n for (_, is_true, verdict), n in counts.items() if is_true and verdict == "contradicted")
     n_false = sum(n for (_, is_true, _), n in counts.items() if not is_true)
-    print(
-        f"recall {caught / n_false:.3f}, precision {caught / max(1, caught + wronged):.3f}; wrong directions put right {n_corrected} of {n_wrong_direction}"
-    )
+    print(f"recall {caught / n_false:.3f}, precision {caught / max(1, caught + wronged):.3f}")
+    print(f"wrong directions put right: {n_corrected} of {n_wrong_direction}")
 
 
 if __name__ == "__main__":

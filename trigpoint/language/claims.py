@@ -58,7 +58,7 @@ _SUPERLATIVES: dict[str, tuple[str, str]] = {
 _UNMEASURED = ("smallest", "shortest", "tallest", "widest", "narrowest", "brightest", "darkest", "oldest", "newest")
 _PLAIN = frozenset(
     words_of(
-        "a an and are area areas at by directly exactly from has have immediately in is it its just lies lie lying "
+        "a an and are area areas at be by can directly exactly from has have immediately in is it its just lies lie lying "
         "locate located of on or place positioned region seen set sits sit situated slightly standing stands structure "
         "structures that the their these this those to visible with all every any whole entire image scene picture side "
     )
