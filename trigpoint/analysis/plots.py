@@ -159,27 +159,27 @@ def _subsets(analysis: Analysis) -> Figure | None:
     """Agreement of rankings by number of categories: median and band."""
     if not analysis.stability:
         return None
-    figure, axes = _figure(8.0, 3.4, 1, 2)
-    for place, (form, found) in enumerate(analysis.stability.items()):
-        for axis, bands in ((axes[0][0], [one.rho for one in found]), (axes[0][1], [one.recovery for one in found])):
-            known = [(one.size, b) for one, b in zip(found, bands, strict=True) if b.median is not None]
-            sizes: Any = [size for size, _ in known]
-            low, median, high = ([getattr(b, name) for _, b in known] for name in ("low", "median", "high"))
-            axis.fill_between(sizes, low, high, color=_colour(form, place), alpha=0.18, linewidth=0)
-            axis.plot(sizes, median, color=_colour(form, place), marker=_MARKERS[place % len(_MARKERS)], markersize=4, label=form)
+    figure, axes = _figure(8.0, 0.8 + 2.4 * len(analysis.stability), len(analysis.stability), 2, sharex=True, sharey="col")
     sizes = sorted({one.size for found in analysis.stability.values() for one in found})
-    for axis, title, label in (
-        (axes[0][0], "Whole ranking", "Spearman's ρ with the full ranking"),
-        (axes[0][1], "Best models", "share of the best that are found"),
-    ):
-        axis.set_xscale("log")
-        axis.set_xticks(sizes, [str(size) for size in sizes])
-        axis.minorticks_off()
-        axis.set_ylim(top=1.02)
-        axis.set_title(title)
+    for place, (form, found) in enumerate(analysis.stability.items()):
+        for axis, bands, label in (
+            (axes[place][0], [one.rho for one in found], "ρ with the full ranking"),
+            (axes[place][1], [one.recovery for one in found], "share of the best found"),
+        ):
+            known = [(one.size, b) for one, b in zip(found, bands, strict=True) if b.median is not None]
+            at: Any = [size for size, _ in known]
+            low, median, high = ([getattr(b, name) for _, b in known] for name in ("low", "median", "high"))
+            axis.fill_between(at, low, high, color=_colour(form, place), alpha=0.2, linewidth=0, label="2.5th to 97.5th percentile")
+            axis.plot(at, median, color=_colour(form, place), marker="o", markersize=4, label="median")
+            axis.set_xscale("log")
+            axis.set_xticks(sizes, [str(size) for size in sizes])
+            axis.minorticks_off()
+            axis.set_ylim(top=1.03)
+            axis.set_title(f"{form} ({len(analysis.material.categories[form].models)} models)")
+            axis.set_ylabel(label)
+    axes[0][0].legend(loc="lower right", fontsize=8)
+    for axis in axes[-1]:
         axis.set_xlabel("categories in the subset")
-        axis.set_ylabel(label)
-    axes[0][0].legend(loc="lower right", title="median, 2.5th to 97.5th percentile", title_fontsize=8, fontsize=8)
     return figure
 
 
@@ -191,20 +191,34 @@ def _targets(analysis: Analysis) -> Figure | None:
     if not forms:
         return None
     figure, axes = _figure(3.2 * max(2, len(forms)), 3.7, 1, len(forms), sharey=True)
+    every = [score for form in forms for kind in kinds for score in scores[form, kind].scores.values()]
+    span = max(every) - min(every) or 1.0
     for axis, form in zip(axes[0], forms, strict=True):
         first, second = (scores[form, kind] for kind in kinds)
         is_named = len(first.scores) <= _MOST_NAMES
         for model in first.scores:
             ends = (first.scores[model], second.scores[model])
             axis.plot((0, 1), ends, color=_colour(form), marker="o", markersize=4, linewidth=1, alpha=1.0 if is_named else 0.5)
-            if is_named:
-                axis.annotate(model, (1, ends[1]), xytext=(6, 0), textcoords="offset points", fontsize=7, va="center")
+        if is_named:
+            for model, height in _spread_out(second.scores, 0.045 * span).items():
+                axis.plot((1.02, 1.1), (second.scores[model], height), color="#aaaaaa", linewidth=0.5)
+                axis.annotate(model, (1.12, height), fontsize=7, va="center")
         axis.set_xticks((0, 1), [f"instances\n(n = {first.n})", f"no instances\n(n = {second.n})"])
         axis.set_xlim(-0.2, 1.9 if is_named else 1.2)
         axis.set_title(form)
         axis.grid(visible=False, axis="x")
     axes[0][0].set_ylabel("mean IoU over queries, %")
     return figure
+
+
+def _spread_out(heights: Mapping[str, float], gap: float) -> dict[str, float]:
+    """Move names apart, upwards, until none is nearer to the next than `gap`."""
+    placed: dict[str, float] = {}
+    lowest = float("-inf")
+    for name, height in sorted(heights.items(), key=lambda item: item[1]):
+        placed[name] = max(height, lowest + gap)
+        lowest = placed[name]
+    return placed
 
 
 def _correlations(analysis: Analysis) -> Figure | None:
@@ -286,15 +300,15 @@ def _language(statistics: ReleaseStatistics) -> Figure | None:
         return None
     figure, axes = _figure(8.4, 3.4, 1, 2)
     axis = axes[0][0]
-    longest = max(max(counts) for counts in words.values())
-    step = max(1, -(-longest // 40))
-    bins = np.arange(0.5, longest + step + 0.5, step)
     for place, (form, counts) in enumerate(words.items()):
+        share: Any = 100 * np.bincount(counts) / len(counts)
         label = f"{form}, mean {np.mean(counts):.1f}"
-        axis.hist(counts, bins=bins, density=True, histtype="step", linewidth=1.6, color=_colour(form, place), label=label)
+        axis.plot(
+            range(1, len(share)), share[1:], color=_colour(form, place), marker=_MARKERS[place], markersize=3, linewidth=1.2, label=label
+        )
     axis.legend(fontsize=8)
+    axis.set_ylim(bottom=0)
     axis.xaxis.set_major_locator(MaxNLocator(integer=True))
-    axis.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{100 * value * step:.0f}"))
     _label(axis, "Words per sentence", "words", "% of sentences")
     axis = axes[0][1]
     for place, (form, (positive, negative)) in enumerate(statistics.polarities.items()):
