@@ -10,6 +10,7 @@ import importlib
 import importlib.util
 import json
 import os
+import re
 import sys
 import traceback
 from collections.abc import Iterable, Sequence
@@ -733,52 +734,147 @@ def config_example() -> None:
     print_line(files("trigpoint").joinpath("example.yaml").read_text(encoding="utf-8").rstrip())
 
 
+TaxonomyArgument = Annotated[Path, typer.Argument(help="Taxonomy file (YAML).", show_default=False)]
+
+
 @taxonomy_app.command("check")
-def taxonomy_check(path: Annotated[Path, typer.Argument(help="Taxonomy file (YAML).", show_default=False)]) -> None:
-    """Check a taxonomy file."""
-    from trigpoint.categories import load_taxonomy
+def taxonomy_check(path: TaxonomyArgument, as_json: JsonFlag = False) -> None:
+    """Check a taxonomy file; also says what of it is unreviewed, and which published negatives may be there after all."""
+    from trigpoint.categories import BASES, load_taxonomy
 
     taxonomy = load_taxonomy(path)
+    filled = {field: {basis: found[basis] for basis in BASES} for field, found in taxonomy.filled_by_basis().items() if found}
+    doubtful = [
+        {"category": category.id, "negative": text, "is": relation}
+        for category in taxonomy.categories
+        for text in category.negatives
+        if (relation := taxonomy.name_relation(text, category.id)) not in ("look_alike", "other")
+    ]
+    if as_json:
+        counts = {"axes": len(taxonomy.axes), "categories": len(taxonomy.categories)}
+        identity = {"taxonomy": str(path), "name": taxonomy.name, "version": taxonomy.version, "good": True}
+        print_json({**identity, **counts, "filled": filled, "doubtful_negatives": doubtful})
+        return
     print_line(
         f"{path}: good ({taxonomy.name} version {taxonomy.version}, {len(taxonomy.axes)} axes, {len(taxonomy.categories)} categories)"
     )
+    if filled:
+        out.print(make_table(("categories that fill", *BASES), ((field, *found.values()) for field, found in filled.items())))
+    for row in doubtful:
+        print_line(f"never a negative: {row['negative']!r} of {row['category']} is {row['is']}")
 
 
 @taxonomy_app.command("show")
 def taxonomy_show(
-    path: Annotated[Path, typer.Argument(help="Taxonomy file (YAML).", show_default=False)], as_json: JsonFlag = False
+    path: TaxonomyArgument,
+    category: Annotated[str | None, typer.Argument(help="One category, by id or name; else all are listed.", show_default=False)] = None,
+    as_json: JsonFlag = False,
 ) -> None:
-    """List the categories of a taxonomy."""
+    """List the categories of a taxonomy, or tell all of one."""
     from trigpoint.categories import load_taxonomy
 
     taxonomy = load_taxonomy(path)
+    if category is not None:
+        named = [category] if category in taxonomy.by_id else list(taxonomy.categories_named(category))
+        for category_id in named or [category]:
+            _tell_category(taxonomy, category_id, as_json)
+        return
     if as_json:
         print_json(taxonomy.to_json())
         return
     rows: list[tuple[str, ...]] = []
-    for category in taxonomy.categories:
-        depth = "  " * (len(taxonomy.ancestors(category.id)) - 1)
-        said = category.plural or category.phrase or ""
-        rows.append((category.axis, depth + category.id, "yes" if category.countable else "region", said, "; ".join(category.osm)))
+    for one in taxonomy.categories:
+        depth = "  " * (len(taxonomy.ancestors(one.id)) - 1)
+        said = one.plural or one.phrase or ""
+        rows.append((one.axis, depth + one.id, "yes" if one.countable else "region", said, "; ".join(one.osm)))
     out.print(make_table(("axis", "category", "counted", "said", "found by"), rows))
+
+
+def _tell_category(taxonomy: Any, category_id: str, as_json: bool) -> None:
+    from trigpoint.categories import EXTENDED_FIELDS
+
+    known = taxonomy.get(category_id)
+    filled = [field for field in EXTENDED_FIELDS if getattr(known, field)]
+    if as_json:
+        print_json({**known.to_json(), "basis": {field: taxonomy.basis_of(known.id, field) for field in filled}})
+        return
+
+    def told(value: Any) -> str:
+        return "; ".join(map(str, value)) if isinstance(value, tuple) else str(value)
+
+    rows: list[tuple[str, str, str]] = [
+        (name, told(value), taxonomy.basis_of(known.id, name) if name in filled else "")
+        for name, value in ((name, getattr(known, name)) for name in type(known).model_fields if name != "basis")
+        if value not in (None, ())
+    ]
+    out.print(make_table(("of " + known.id, "", "basis"), rows))
 
 
 @taxonomy_app.command("find")
 def taxonomy_find(
-    path: Annotated[Path, typer.Argument(help="Taxonomy file (YAML).", show_default=False)],
-    tags: Annotated[list[str], typer.Argument(help="Tags as key=value.", show_default=False)],
+    path: TaxonomyArgument,
+    text: Annotated[list[str], typer.Argument(help="A name, or tags as key=value.", show_default=False)],
+    as_json: JsonFlag = False,
 ) -> None:
-    """Say which categories a feature with these tags gets."""
+    """Say which categories a name means or touches, or which a feature with these tags gets."""
     from trigpoint.categories import load_taxonomy
 
-    for tag in tags:
-        if "=" not in tag:
-            raise InputError(f"tag {tag!r}: expected key=value, such as building=school")
     taxonomy = load_taxonomy(path)
-    values, torn = taxonomy.values_from_tags({tag.partition("=")[0]: tag.partition("=")[2] for tag in tags})
-    print_line(", ".join(values) or "none")
-    if torn:
-        print_line(f"tags disagree on: {', '.join(torn)}")
+    if any("=" in word for word in text):
+        for tag in text:
+            if "=" not in tag:
+                raise InputError(f"tag {tag!r}: expected key=value, such as building=school")
+        values, torn = taxonomy.values_from_tags({tag.partition("=")[0]: tag.partition("=")[2] for tag in text})
+        if as_json:
+            print_json({"categories": list(values), "disagree_on": list(torn)})
+            return
+        print_line(", ".join(values) or "none")
+        if torn:
+            print_line(f"tags disagree on: {', '.join(torn)}")
+        return
+    name = " ".join(text)
+    rows = [(relation, c.id) for c in taxonomy.categories if (relation := taxonomy.name_relation(name, c.id)) not in ("other", "unknown")]
+    rows += [("tag", c.id) for c in taxonomy.categories if any(word in name.split() for word in _tag_words(c.osm))]
+    if as_json:
+        print_json([{"category": category_id, "is": relation} for relation, category_id in rows])
+    elif rows:
+        out.print(make_table((f"{name!r} is", "category"), rows))
+    else:
+        near = nearest(name, [said for c in taxonomy.categories for said in c.names])
+        print_line(f"none{'; nearest: ' + ', '.join(near) if near else ''}")
+
+
+def _tag_words(expressions: Iterable[str]) -> set[str]:
+    """Return the keys and values of tag expressions."""
+    return {word for text in expressions for word in re.split(r"[\s&|=!]+", text) if word}
+
+
+@taxonomy_app.command("overlap")
+def taxonomy_overlap(
+    path: TaxonomyArgument,
+    other: Annotated[
+        Path, typer.Argument(help="Another taxonomy, one name a line, or a CSV with a column `category`.", show_default=False)
+    ],
+    as_json: JsonFlag = False,
+) -> None:
+    """Compare the categories with another data set's, both ways: exact, over the hierarchy, or unmatched."""
+    from trigpoint.categories import load_taxonomy
+    from trigpoint.overlap import MATCHES, compare, read_other
+
+    taxonomy = load_taxonomy(path)
+    found = compare(taxonomy, read_other(other))
+    if as_json:
+        sides = {side: [row._asdict() for row in rows] for side, rows in (("ours", found.ours), ("theirs", found.theirs))}
+        print_json({"taxonomy": taxonomy.name, "other": other.name, "counts": found.counts(), "left_out": list(found.left_out), **sides})
+        return
+    counts = found.counts()
+    sides = ((taxonomy.name, counts["ours"]), (other.name, counts["theirs"]))
+    out.print(make_table(("categories of", *MATCHES), ((name, *(counted[match] for match in MATCHES)) for name, counted in sides)))
+    print_line("")
+    rows = ((row.name, row.match, ", ".join(f"{name} ({relation})" for name, relation in row.met)) for row in found.theirs)
+    out.print(make_table((other.name, "match", taxonomy.name), rows))
+    if found.left_out:
+        print_line(f"catch-all classes left out: {', '.join(found.left_out)}")
 
 
 @app.command(rich_help_panel="Setting up")

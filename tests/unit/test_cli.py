@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 import pytest
 import typer
+import yaml
 from rich.text import Text
 from typer.core import TyperGroup
 from typer.main import get_command
@@ -528,8 +529,45 @@ def test_taxonomies_are_checked_shown_and_searched(tmp_path: Path) -> None:
     assert "school" in told("taxonomy", "show", TAXONOMY)
     assert parsed(told("taxonomy", "show", TAXONOMY, "--json"))["name"] == "settlement"
     assert told("taxonomy", "find", TAXONOMY, "building=school") == "school\n"
-    assert "expected key=value" in refused("taxonomy", "find", TAXONOMY, "building")
+    assert "expected key=value" in refused("taxonomy", "find", TAXONOMY, "building", "amenity=school")
     assert str(tmp_path / "nope.yaml") in refused("taxonomy", "check", tmp_path / "nope.yaml")
+
+
+def test_taxonomy_names_basis_and_overlap(tmp_path: Path) -> None:
+    ovearth = ROOT / "taxonomy" / "ovearth.v1.yaml"
+
+    assert {"category": "soccer_field", "is": "synonym"} in parsed(told("taxonomy", "find", ovearth, "football", "pitches", "--json"))
+    assert {"category": "lake", "is": "tag"} in parsed(told("taxonomy", "find", ovearth, "pond", "--json"))
+    assert "synonym" in told("taxonomy", "find", ovearth, "automobile")
+    assert "nearest: school" in told("taxonomy", "find", TAXONOMY, "scool")
+    assert parsed(told("taxonomy", "find", TAXONOMY, "building=school", "--json")) == {"categories": ["school"], "disagree_on": []}
+    assert parsed(told("taxonomy", "show", ovearth, "automobile", "--json"))["basis"]["functions"] == "unreviewed"
+    assert "unreviewed" in told("taxonomy", "show", ovearth, "car")
+    assert "nearest: school" in refused("taxonomy", "show", TAXONOMY, "scool")
+    checked = parsed(told("taxonomy", "check", ovearth, "--json"))
+    assert checked["filled"]["functions"] == {"paper": 0, "observed": 0, "unreviewed": 172}
+    assert {"category": "stupa", "negative": "pagoda", "is": "synonym"} in checked["doubtful_negatives"]
+    assert "never a negative: 'pagoda' of stupa is synonym" in told("taxonomy", "check", ovearth)
+    other = tmp_path / "other.txt"
+    other.write_text("airplane\ncontainer crane\nbackground\nzeppelin\n", encoding="utf-8")
+    found = parsed(told("taxonomy", "overlap", ovearth, other, "--json"))
+    assert found["counts"]["theirs"] == {"exact": 1, "hierarchy": 1, "unmatched": 1}
+    assert "left out: background" in told("taxonomy", "overlap", ovearth, other)
+    assert "holds no category names" in refused("taxonomy", "overlap", ovearth, empty_file(tmp_path))
+
+
+def empty_file(folder: Path) -> Path:
+    path = folder / "empty.txt"
+    path.write_text("", encoding="utf-8")
+    return path
+
+
+def test_config_check_names_licences_that_do_not_fit(fresh: Path) -> None:
+    assert "licences: those of the sources" in told("config", "check", fresh)
+    data = yaml.safe_load(fresh.read_text(encoding="utf-8"))
+    fresh.write_text(yaml.safe_dump({**data, "licences": {"pixels": "CC0-1.0"}}), encoding="utf-8")
+
+    assert "CC-BY-4.0, which asks for attribution" in refused("config", "check", fresh)
 
 
 def test_doctor_lists_libraries() -> None:
