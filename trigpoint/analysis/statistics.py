@@ -10,7 +10,7 @@ import io
 import json
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cache
 from importlib.resources import files
 from typing import Any, NamedTuple
@@ -19,7 +19,7 @@ import numpy as np
 import shapely
 
 from trigpoint.analysis.pages import DataTable, Page, columns
-from trigpoint.errors import ReleaseError, TaxonomyError
+from trigpoint.errors import ReleaseError
 from trigpoint.records.query import Query
 from trigpoint.release.reader import InstanceRow, Release
 
@@ -32,6 +32,9 @@ SMALL_SHARE, LARGE_SHARE = 0.01, 0.5
 
 MANY_BOXES = 40
 """An annotation with more boxes has many. Source: likewise."""
+
+_MOST_ROWS = 20
+"""Categories that the terminal lists."""
 
 COAST_DEG = 3.0
 """How far from land, in degrees, an image may lie and still count to the region."""
@@ -90,8 +93,8 @@ def release_statistics(release: Release) -> ReleaseStatistics:
     instances = list(release.instance_by_id.values())
     annotations, what = _annotations_of(release)
     samples = _sample(release, instances, annotations)
-    by_category = Counter(" + ".join(row.category) or "none" for row in instances)
-    by_domain = Counter(_domain(release, row) for row in instances)
+    by_category = Counter(_value(release, row.category) for row in instances)
+    by_domain = Counter(_domain(release, row.category) for row in instances)
     polarities = {form: (sum(q.answerable for q in found), sum(not q.answerable for q in found)) for form, found in _by_form(release)}
     categories, domains = (sorted(found.items(), key=lambda item: (-item[1], item[0])) for found in (by_category, by_domain))
     tables = (
@@ -101,8 +104,8 @@ def release_statistics(release: Release) -> ReleaseStatistics:
         _annotation_table(annotations, what),
         _coverage_table(annotations),
         _scale_table(samples),
-        _count_table("domains", "Instances by domain", "domain", domains),
-        _count_table("categories", "Instances by category", "category", categories)._replace(is_long=len(categories) > 20),
+        _count_table(release, "domain", domains, _domain),
+        _count_table(release, "category", categories, _value)._replace(is_long=len(categories) > _MOST_ROWS),
         _region_table(samples),
         _comparison_table(release, instances),
     )
@@ -181,14 +184,26 @@ def _places(release: Release) -> list[tuple[float, float]]:
     return [(point.x, point.y) for point in shapely.centroid(shapes) if point is not None and not point.is_empty]
 
 
-def _domain(release: Release, row: InstanceRow) -> str:
-    """Name the broadest category above an instance's value on the first axis; the value itself without a taxonomy."""
-    if not row.category:
+def _in_order(release: Release, category: tuple[str, ...]) -> tuple[str, ...]:
+    """Return categories in the order of the taxonomy's axes (queries sort theirs by name); as they are where it does not know one."""
+    taxonomy = release.taxonomy
+    if taxonomy is None or any(name not in taxonomy.by_id for name in category):
+        return category
+    axes = [axis.id for axis in taxonomy.axes]
+    return tuple(sorted(category, key=lambda name: axes.index(taxonomy.by_id[name].axis)))
+
+
+def _value(release: Release, category: tuple[str, ...]) -> str:
+    return " + ".join(_in_order(release, category)) or "none"
+
+
+def _domain(release: Release, category: tuple[str, ...]) -> str:
+    """Name the broadest category above the value on the first axis; the value itself where the taxonomy does not know it."""
+    first = _in_order(release, category)[:1]
+    if not first:
         return "none"
-    try:
-        return row.category[0] if release.taxonomy is None else release.taxonomy.ancestors(row.category[0])[-1]
-    except TaxonomyError:
-        return row.category[0]
+    taxonomy = release.taxonomy
+    return taxonomy.ancestors(first[0])[-1] if taxonomy is not None and first[0] in taxonomy.by_id else first[0]
 
 
 _SPREAD = (("n", "n"), ("min", "smallest"), ("median", "median"), ("mean", "mean"), ("max", "largest"))
@@ -290,10 +305,18 @@ def _scale_table(samples: Samples) -> DataTable:
     return DataTable("scales", "Object scale", said, rows, notes=notes if samples.obb_angles_deg else ())
 
 
-def _count_table(name: str, title: str, key: str, counts: Sequence[tuple[str, int]]) -> DataTable:
+def _count_table(
+    release: Release, key: str, counts: Sequence[tuple[str, int]], name_of: Callable[[Release, tuple[str, ...]], str]
+) -> DataTable:
+    """Count instances, the images that hold them, and queries by the category that they ask for."""
+    images = Counter(name for rows in release.instances_of_scene.values() for name in {name_of(release, row.category) for row in rows})
+    queries = Counter(name_of(release, query.category) for query in release.queries if query.category)
     total = sum(n for _, n in counts)
-    rows = tuple((what, n, 100 * n / total) for what, n in counts)
-    return DataTable(name, title, columns((key, key), ("instances", "instances"), ("percent", "per cent", 1)), rows)
+    rows = [(name, n, 100 * n / total, images[name], queries[name]) for name, n in counts]
+    rows += [(name, 0, 0.0, 0, n) for name, n in sorted(queries.items()) if name not in images]
+    said = columns((key, key), ("instances", "instances"), ("percent", "per cent", 1), ("images", "images"), ("queries", "queries"))
+    plural = {"domain": "domains", "category": "categories"}[key]
+    return DataTable(plural, f"By {key}", said, tuple(rows), notes=("queries: by the category that they ask for",))
 
 
 def _region_table(samples: Samples) -> DataTable:

@@ -17,12 +17,18 @@ from rich.console import Group
 from trigpoint.errors import InputError
 from trigpoint.records.query import Query
 from trigpoint.scoring.metrics import METRICS, category_of
-from trigpoint.scoring.pages import Sheet, group_reasons, number, percent, to_console, to_markdown
+from trigpoint.scoring.pages import Sheet, group_reasons, keep_defined, number, percent, to_console, to_markdown
 from trigpoint.scoring.report import MOST_PROBLEMS, ScoreReport, definitions, errors_sheet, headline_sheet, print_metric, problem_sheet
 from trigpoint.scoring.statistics import RankAgreement, bootstrap_shares, holm, rank_agreement, two_sided_p
 
 RANKED_WITH = ("ma_iou", "eqs_category_macro", "eqs_without_near_far")
 """Metrics whose ranking of the submissions is compared with that by `eqs`."""
+
+FORM_HEADLINE = {
+    "ma_p": "maP", "ma_r": "maR", "ma_iou": "maIoU", "mi_iou": "miIoU", "presence_mcc": "MCC", "hbb_f1_50_maxcard": "HBB F1",
+    "hbb_f1_50_95_maxcard": "HBB F1 50–95", "obb_f1_50_maxcard": "OBB F1", "obb_f1_50_95_maxcard": "OBB F1 50–95",
+}  # fmt: skip
+"""Metric → heading in the tables per query form. Source: OVEarth-Bench's tables 2 to 5."""
 
 _MOST_PAIRS = 15
 
@@ -176,7 +182,7 @@ class Comparison(NamedTuple):
             **{f"({name})": found for name, found in first.reference_errors.items()},
         }
         sheets = [headline_sheet("Scores", rows), self._standing_sheet(), self._pair_sheet(most_pairs), self._agreement_sheet()]
-        sheets += [errors_sheet(errors), self._metric_sheet(by_rank), self._stability_sheet()]
+        sheets += [*self._form_sheets(by_rank), errors_sheet(errors), self._metric_sheet(by_rank), self._stability_sheet()]
         reasons = [(name, why) for report in by_rank.values() for name, why in report.reasons.items()]
         notes = tuple(f"{line}{self._owners(line, by_rank)}" for line in group_reasons(reasons))
         sheets += [Sheet("Undefined or incomplete", notes=notes, is_long=True)] if notes else []
@@ -239,6 +245,22 @@ class Comparison(NamedTuple):
         rows = tuple((name, number(tau)) for name, tau in found.taus.items())
         note = found.reason or f"tau-b without one category: lowest {number(found.lowest)}, mean {number(found.mean)}"
         return Sheet("Ranking by EQS without one category", ("left out", "Kendall's tau-b"), rows, notes=(note,), is_long=True)
+
+    def _form_sheets(self, by_rank: Mapping[str, ScoreReport]) -> list[Sheet]:
+        """Lay out one table per query form, unless programs are all there is."""
+        forms = self.reports[0].forms
+        if set(forms) <= {"program"}:
+            return []
+        sheets: list[Sheet] = []
+        for form, about in forms.items():
+            listed = [
+                (label, *(print_metric(name, report.forms[form]["metrics"][name]) for name in FORM_HEADLINE))
+                for label, report in by_rank.items()
+            ]
+            columns, rows = keep_defined(("", *FORM_HEADLINE.values()), listed)
+            notes = (f"{about['n']} queries, {about['n_answerable']} of them answerable, of {about['n_annotations']} annotations",)
+            sheets.append(Sheet(f"{form.capitalize()} queries, per cent (MCC -1 to 1)", columns, rows, notes=notes))
+        return sheets
 
     def _metric_sheet(self, by_rank: Mapping[str, ScoreReport]) -> Sheet:
         rows = [

@@ -65,7 +65,8 @@ def convert_coco(release: Release, results: Path | str, out: Path | str, score_t
         name: Of the submission; None is the file's name.
 
     Raises:
-        PredictionError: the file is no JSON list of results, holds none with a mask or a box, or the threshold is no number.
+        PredictionError: the file is no JSON list of results or holds none with a mask or a box, the threshold is no number, or `out` has
+            another ending.
         ReleaseError: the release has no readable `exports/coco.json`.
     """
     file = Path(results)
@@ -115,7 +116,8 @@ def convert_json(release: Release, answers: Path | str, out: Path | str, space: 
         name: Of the submission; None is the file's name.
 
     Raises:
-        PredictionError: the file is no JSON object, or says nothing of masks or boxes for any query; the space is unknown.
+        PredictionError: the file is no JSON object, or says nothing of masks or boxes for any query; the space is unknown; or `out` has
+            another ending.
     """
     file = Path(answers)
     if space not in SPACES:
@@ -204,6 +206,8 @@ def _write(
     places: Sequence[int] = (),
 ) -> Conversion:
     """Check the records as the scorer would, write them in pixels, and gather what is wrong."""
+    if out.suffix not in (".jsonl", ".parquet"):
+        raise PredictionError(f"predictions {out}: are written as .jsonl or .parquet; end the name so")
     where = [f"answer {place}" for place in places] or [f"record {k}" for k in range(len(records))]
     checked = check_predictions(submission, zip(where, records, strict=True), release, folder)
     predictions = list(checked.records.values())

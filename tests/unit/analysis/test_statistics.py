@@ -85,7 +85,9 @@ def test_boxes_by_their_share_of_the_image(found: ReleaseStatistics) -> None:
 
 def test_domains_are_the_broadest_categories(found: ReleaseStatistics) -> None:
     assert found.domains == [("building", 5), ("pond", 1), ("road", 1)]
-    assert found.categories[0] == ("house", 4)
+    # instances, per cent, images, queries
+    assert rows(found, "categories")["house"] == (4, pytest.approx(400 / 7), 2, 13)
+    assert rows(found, "domains")["building"] == (5, pytest.approx(500 / 7), 2, 17)
 
 
 def test_the_release_stands_beside_the_data_sets_of_the_paper(found: ReleaseStatistics) -> None:

@@ -210,6 +210,14 @@ def test_a_file_that_is_no_answers_is_refused(release: Release, tmp_path: Path, 
         answers(release, tmp_path, text, space)
 
 
+def test_a_submission_has_a_name_that_says_its_format(release: Release, tmp_path: Path) -> None:
+    (tmp_path / "model.json").write_text('{"q-11": {"masks": []}}')
+
+    with pytest.raises(PredictionError, match="end the name so"):
+        convert_json(release, tmp_path / "model.json", tmp_path / "model.json", "pixel")
+    assert (tmp_path / "model.json").read_text() == '{"q-11": {"masks": []}}'
+
+
 def test_the_command_line_tells_problems_and_ends_with_1(release: Release, tmp_path: Path) -> None:
     (tmp_path / "results.json").write_text(json.dumps([result("i-1"), result("i-1", image_id=7)]))
     files = [str(release.folder), str(tmp_path / "results.json"), str(tmp_path / "out.parquet")]

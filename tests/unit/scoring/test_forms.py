@@ -9,6 +9,7 @@ from tests.toy_release import LANGUAGE, RECTANGLES, toy_instance_rle, write_line
 from trigpoint.release.reader import Release
 from trigpoint.scoring.predictions import read_predictions
 from trigpoint.scoring.report import ScoreReport, score_release
+from trigpoint.scoring.scorecard import score_files
 
 
 @pytest.fixture(scope="module")
@@ -93,3 +94,14 @@ def test_contrasts_are_means_over_the_queries_of_shared_annotations(release: Rel
     assert found["referring", "vocabulary"]["n_annotations"] == 3
     assert found["reasoning", "vocabulary"]["n_annotations"] == 2
     assert found["reasoning", "referring"]["n_annotations"] == 1
+
+
+def test_several_submissions_stand_in_one_table_per_form(release: Release, tmp_path: Path) -> None:
+    files = [write_lines(tmp_path / f"{k}.jsonl", give(11, "i-1", "i-2"), *more) for k, more in enumerate([[], [give(14, "i-1")]])]
+
+    page = score_files(release.folder, files).to_markdown()
+
+    assert "## Vocabulary queries, per cent (MCC -1 to 1)" in page
+    assert "- 3 queries, 3 of them answerable, of 3 annotations" in page
+    referring = page[page.index("## Referring queries") :]
+    assert f"| toy ({files[1]}) | 33.3 | 25.0 | 25.0 |" in referring
