@@ -4,13 +4,14 @@ The default where no key is given. It writes only what the grounded check suppor
 """
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from trigpoint.errors import ProgramError
 from trigpoint.identity import digest_json
 from trigpoint.language.grounding import GroundedCheck
 from trigpoint.language.sentences import describe, sentences
+from trigpoint.names import key_of
 from trigpoint.programs.language import Attr, Cat, Extreme, Key, Node, Rel
 from trigpoint.programs.resolver import Resolver
 from trigpoint.records.language import LanguageForm
@@ -49,8 +50,8 @@ def write_offline(check: GroundedCheck) -> list[Written]:
     category = taxonomy.get(target.category[0])
     is_one = len(target.instance_ids) == 1
     own = category.noun if is_one else category.plural
-    names = dict.fromkeys(name for name in (own, *category.other_names) if name)
-    written = [Written("vocabulary", "positive", name) for name in _supported(check, names)]
+    names = {key_of(name): name for name in reversed((own or target.name, *category.other_names))}
+    written = [Written("vocabulary", "positive", name) for name in _supported(check, reversed(names.values()))]
     referring = [text for text in _referring(check, is_one) if check.check("referring", text).verdict == "supported"]
     written += [Written("referring", "positive", text) for text in referring[:PHRASES]]
     purposes = (purpose(text, is_one) for text in category.functions)
@@ -63,7 +64,7 @@ def write_offline(check: GroundedCheck) -> list[Written]:
     return written + [Written("vocabulary", "negative", text) for text in absent[:NEGATIVES]]
 
 
-def _supported(check: GroundedCheck, names: dict[str, None]) -> list[str]:
+def _supported(check: GroundedCheck, names: Iterable[str]) -> list[str]:
     return [name for name in names if check.check("vocabulary", name).verdict == "supported"][:PHRASES]
 
 
