@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, cast
 
 from trigpoint.categories import TRUE, Category, Taxonomy
 from trigpoint.errors import InputError, PredictionError, ReleaseError, TaxonomyError
-from trigpoint.masks.rle import RleRequest, check_rles, rle_from_polygons
+from trigpoint.masks.rle import RleRequest, check_rles, flat_numbers, rle_from_polygons
 from trigpoint.records.query import Query
 from trigpoint.release.reader import Release
 from trigpoint.scoring.metrics import MASK_FORMS
@@ -125,7 +125,7 @@ def convert_json(release: Release, answers: Path | str, out: Path | str, space: 
     pairs = _read_json(file)
     if not isinstance(pairs, _Pairs):
         raise PredictionError(f"answers {file}: holds a {type(pairs).__name__}, expected an object of query id → answer")
-    used = {key for _, value in pairs.items if isinstance(value, _Pairs) for key, _ in value.items}
+    used = {key for _, value in pairs.items if isinstance(value, dict) for key in cast(dict[str, Any], value)}
     modalities = tuple(m for m in MODALITIES if any(MODALITY_OF_KEY.get(key) == m for key in used))
     if not modalities:
         raise PredictionError(f"answers {file}: no answer has one of {sorted(MODALITY_OF_KEY)}; it has {sorted(used) or 'no keys'}")
@@ -139,12 +139,8 @@ def convert_json(release: Release, answers: Path | str, out: Path | str, space: 
             problems.append(Problem("unknown_query", f"answer {place}", query_id, f"release {release.name} {why}"))
             continue
         record: dict[str, Any] = {"query_id": query_id}
-        if isinstance(value, _Pairs):
-            answer = value.plain()
-            if answer is None:
-                record["unparsed"] = "a key is given twice"
-            else:
-                record = {**answer, "query_id": query_id}
+        if isinstance(value, dict):
+            record = {**cast(dict[str, Any], value), "query_id": query_id}
         elif value not in (None, []):
             record["unparsed"] = f"the answer is {shorten(value)}, expected an object"
         if "unparsed" in record:
@@ -160,39 +156,38 @@ class _Pairs(NamedTuple):
 
     items: list[tuple[str, Any]]
 
-    def plain(self) -> dict[str, Any] | None:
-        """Return it as a dict, parts too; None when a key comes twice."""
-        found: dict[str, Any] = {}
-        for key, value in self.items:
-            plain = _plain(value)
-            if key in found or plain is _TWICE:
-                return None
-            found[key] = plain
-        return found
 
+class _Twice:
+    """Stands for an object that gives a key twice, and for everything that holds one."""
 
-_TWICE = object()
+    def __repr__(self) -> str:
+        return "an object with a key given twice"
 
 
 def _plain(value: Any) -> Any:
+    """Turn pairs into dicts, or all of it into `_Twice`."""
     if isinstance(value, _Pairs):
-        plain = value.plain()
-        return _TWICE if plain is None else plain
+        found = {key: _plain(part) for key, part in value.items}
+        return _Twice() if len(found) < len(value.items) or any(isinstance(part, _Twice) for part in found.values()) else found
     if isinstance(value, list):
         parts = [_plain(part) for part in cast(list[Any], value)]
-        return _TWICE if any(part is _TWICE for part in parts) else parts
+        return next((part for part in parts if isinstance(part, _Twice)), parts)
     return value
 
 
 def _read_json(file: Path) -> Any:
-    """Read JSON: a list of dicts, or the pairs of an object."""
+    """Read JSON: a list of plain values, or the pairs of an object whose values are plain."""
     try:
         value: Any = json.loads(file.read_text(encoding="utf-8-sig"), object_pairs_hook=_Pairs)
+        if isinstance(value, _Pairs):
+            return _Pairs([(key, _plain(part)) for key, part in value.items])
+        return [_plain(part) for part in cast(list[Any], value)] if isinstance(value, list) else value
     except OSError as error:
         raise PredictionError(f"{file}: cannot be read ({error.strerror})") from error
-    except (ValueError, RecursionError) as error:
+    except RecursionError as error:
+        raise PredictionError(f"{file}: is nested too deeply to be read") from error
+    except ValueError as error:
         raise PredictionError(f"{file}: is not JSON ({error}); was the file cut off?") from error
-    return [_plain(row) for row in cast(list[Any], value)] if isinstance(value, list) else value
 
 
 def _write(
@@ -279,10 +274,10 @@ class _Detections:
         scene_id, category = (self._name(entry, key, names, where) for key, names in self._ids())
         if scene_id is None or category is None:
             return
-        key, score = (scene_id, category), entry.get("score")
-        if isinstance(score, bool) or not isinstance(score, int | float) or not math.isfinite(score):
-            self._fail(key, where, f"score is {shorten(score)}, expected a finite number")
-        elif score < self.threshold:
+        key, score = (scene_id, category), flat_numbers([entry.get("score")])
+        if score is None:
+            self._fail(key, where, f"score is {shorten(entry.get('score'))}, expected a finite number")
+        elif score[0] < self.threshold:
             self.n_below += 1
         else:
             try:
@@ -336,10 +331,10 @@ def _box(entry: dict[str, Any]) -> list[float] | None:
     given = entry.get("bbox")
     if given is None:
         return None
-    numbers = cast(list[Any], given) if isinstance(given, list) else []
-    if len(numbers) != 4 or not all(isinstance(v, int | float) and not isinstance(v, bool) and math.isfinite(v) for v in numbers):
+    numbers = flat_numbers(given)
+    if numbers is None or len(numbers) != 4:
         raise InputError(f"bbox is {shorten(given)}, expected [x, y, width, height]")
-    x, y, width, height = (float(v) for v in numbers)
+    x, y, width, height = numbers.tolist()
     if width <= 0 or height <= 0:
         raise InputError(f"bbox is {shorten(given)}, expected a width and a height above 0")
     return [x, y, x + width, y + height]

@@ -107,6 +107,7 @@ def test_polygons_are_taken_as_masks(release: Release, tmp_path: Path) -> None:
         pytest.param(result("i-1", category_id="house"), "unknown_category_id", "'house'", id="category"),
         pytest.param("i-1", "bad_record", "expected an object", id="no-object"),
         pytest.param(result("i-1", score=None), "bad_record", "score is None", id="no-score"),
+        pytest.param(result("i-1", score=10**400), "bad_record", "score is 1000", id="endless-score"),
         pytest.param(result("i-1", score=True), "bad_record", "score is True", id="score-is-a-bool"),
         pytest.param(result("i-1", segmentation={"size": [40, 60], "counts": "1"}), "bad_record", "runs sum to 1", id="short-rle"),
         pytest.param(result("i-1", segmentation=[[1, 1, 2]]), "bad_record", "ring 0", id="ring"),
@@ -133,6 +134,7 @@ def test_what_cannot_be_read_is_named_and_fails_the_queries_that_it_is_for(
     [
         pytest.param("{}", "expected a list", id="object"),
         pytest.param("[", "is not JSON", id="cut"),
+        pytest.param("[" * 100_000, "nested too deeply", id="too-deep"),
         pytest.param("[]", "none of 0 results", id="empty"),
         pytest.param('[{"image_id": 1}]', "none of 1 results", id="no-masks"),
     ],
