@@ -428,7 +428,8 @@ def _problem(kind: str, location: tuple[int | str, ...], message: str) -> str:
         return message.removeprefix("Value error, ")
     block: Any = ReleaseConfig
     for part in location[:-1]:
-        if isinstance(part, str):
+        # other parts are places in a list, or keys of a mapping whose values are blocks
+        if isinstance(part, str) and part in block.model_fields:
             block = _block_of(block.model_fields[part].annotation)
     key, known = str(location[-1]), sorted(block.model_fields)
     near = difflib.get_close_matches(key, known, n=1)

@@ -159,7 +159,7 @@ class Batches:
         line = (
             CallAnswered(key=key, ask_id=ask_id, budget_id=self._budget_id, outcome="failed", error=fallback, attempts=0)
             if asked is None
-            else answered_line(asked, reply, self._settings, 1, str(response.get("request_id") or "") if isinstance(response, dict) else "")
+            else answered_line(asked, reply, self._settings, 1)
         )
         self._calls.append(line)
         if line.outcome == "failed":

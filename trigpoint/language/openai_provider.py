@@ -307,7 +307,7 @@ class OpenAIProvider:
             body = {name: value for name, value in body.items() if name != "seed"}
         try:
             raw = send(**body, **options)
-            return json.loads(raw.http_response.content), str(raw.request_id or "")
+            return json.loads(raw.http_response.content), self.clean(str(raw.request_id or ""))
         except openai.OpenAIError as error:
             raise _trouble_of(error) from None
         except ValueError:

@@ -207,21 +207,24 @@ def ask_all(provider: LanguageProvider, requests: Sequence[TargetRequest], progr
     with ThreadPoolExecutor(workers, thread_name_prefix="language") as pool:
         waiting = iter(enumerate(requests))
         running: dict[Future[TargetAnswers], int] = {}
-        while True:
-            while len(running) < 2 * workers and (following := next(waiting, None)) is not None:
-                running[pool.submit(ask_target, provider, following[1])] = following[0]
-            if not running:
-                break
-            # an error other than of the budget leaves the `with`, which waits for the calls under way
-            for future in wait(running, return_when=FIRST_COMPLETED).done:
-                place = running.pop(future)
-                try:
-                    answers[place] = future.result()
-                except BudgetError as error:
-                    # the provider sends no more; targets whose answers are recorded still count as done
-                    stopped = stopped or error
-                else:
-                    watcher.advance(requests[place].target_id, answers[place])
+        try:
+            while True:
+                while len(running) < 2 * workers and (following := next(waiting, None)) is not None:
+                    running[pool.submit(ask_target, provider, following[1])] = following[0]
+                if not running:
+                    break
+                for future in wait(running, return_when=FIRST_COMPLETED).done:
+                    place = running.pop(future)
+                    try:
+                        answers[place] = future.result()
+                    except BudgetError as error:
+                        # the provider sends no more; targets whose answers are recorded still count as done
+                        stopped = stopped or error
+                    else:
+                        watcher.advance(requests[place].target_id, answers[place])
+        finally:
+            # after an error only the calls under way go on, to be recorded
+            pool.shutdown(wait=True, cancel_futures=True)
     if stopped is not None:
         left = tuple(request.target_id for place, request in enumerate(requests) if place not in answers)
         raise BudgetError(f"{stopped}; {len(left)} of {len(requests)} targets remain", left) from None
