@@ -66,7 +66,8 @@ class ReleaseStatistics(NamedTuple):
     """Tables, and what plots need beside them.
 
     Attributes:
-        categories, domains: (name, instances), the most frequent first. A domain is the broadest category above one.
+        categories, domains: (name, instances), the most frequent first. A domain is what the taxonomy calls so, else the broadest
+            category above.
         polarities: Form → (queries with an answer, without).
     """
 
@@ -198,12 +199,15 @@ def _value(release: Release, category: tuple[str, ...]) -> str:
 
 
 def _domain(release: Release, category: tuple[str, ...]) -> str:
-    """Name the broadest category above the value on the first axis; the value itself where the taxonomy does not know it."""
+    """Name the domain of the value on the first axis, as the taxonomy says it of it or of something above, else the broadest above."""
     first = _in_order(release, category)[:1]
     if not first:
         return "none"
     taxonomy = release.taxonomy
-    return taxonomy.ancestors(first[0])[-1] if taxonomy is not None and first[0] in taxonomy.by_id else first[0]
+    if taxonomy is None or first[0] not in taxonomy.by_id:
+        return first[0]
+    chain = taxonomy.ancestors(first[0])
+    return next((domain for name in chain if (domain := taxonomy.by_id[name].domain) is not None), chain[-1])
 
 
 _SPREAD = (("n", "n"), ("min", "smallest"), ("median", "median"), ("mean", "mean"), ("max", "largest"))

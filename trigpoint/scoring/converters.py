@@ -12,9 +12,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, cast
 
-from trigpoint.categories import TRUE, Category, Taxonomy
+from trigpoint.categories import TRUE, Taxonomy
 from trigpoint.errors import InputError, PredictionError, ReleaseError, TaxonomyError
 from trigpoint.masks.rle import RleRequest, check_rles, flat_numbers, rle_from_polygons
+from trigpoint.names import key_of
 from trigpoint.records.query import Query
 from trigpoint.release.reader import Release
 from trigpoint.scoring.metrics import MASK_FORMS
@@ -54,8 +55,8 @@ def convert_coco(release: Release, results: Path | str, out: Path | str, score_t
     """Convert COCO results: `[{image_id, category_id, segmentation or bbox or both, score}, …]`.
 
     A detection of a category answers the queries of its scene that ask for that category or a broader one by name: positive vocabulary
-    queries, programs of level 1, and negative vocabulary queries whose text is a name of the category. Every such query of the release has
-    a record, an empty one where nothing was detected.
+    queries, programs of level 1, and negative vocabulary queries whose text is a name of the category or of something broader. Every
+    such query of the release has a record, an empty one where nothing was detected.
 
     Args:
         release: The release; its `exports/coco.json` says what the ids mean.
@@ -352,10 +353,15 @@ def _queries_by_category(release: Release, categories: Sequence[str]) -> dict[tu
     return found
 
 
+_SAYS_IT = ("same", "synonym", "broader")
+"""What a phrase can be to a category so that a thing of the category is what the phrase asks for."""
+
+
 def _answers(taxonomy: Taxonomy | None, closed: frozenset[str], category: str, query: Query) -> bool:
     if query.form == "vocabulary" and query.polarity == "negative":
-        kind = None if taxonomy is None else taxonomy.by_id.get(category)
-        return _plainly(query.sentences[0]) in _names_of(category, kind)
+        if taxonomy is None or category not in taxonomy.by_id:
+            return key_of(query.sentences[0]) == key_of(category.replace("_", " "))
+        return taxonomy.name_relation(query.sentences[0], category) in _SAYS_IT
     is_by_name = query.form == "vocabulary" or (query.form == "program" and query.level == 1)
     if not is_by_name or not query.category:
         return False
@@ -365,12 +371,3 @@ def _answers(taxonomy: Taxonomy | None, closed: frozenset[str], category: str, q
         return all(taxonomy.membership((category,), asked, closed) == TRUE for asked in query.category)
     except TaxonomyError:
         return query.category == (category,)
-
-
-def _names_of(category: str, kind: Category | None) -> set[str]:
-    said = [category.replace("_", " ")] if kind is None else [category.replace("_", " "), kind.noun, kind.plural]
-    return {_plainly(text) for text in said if text}
-
-
-def _plainly(text: str) -> str:
-    return " ".join(text.split()).casefold()

@@ -10,7 +10,7 @@ import pytest
 import shapely
 from typer.testing import CliRunner
 
-from tests.toy_release import LANGUAGE, QUERIES, write_toy_release
+from tests.toy_release import LANGUAGE, QUERIES, TAXONOMY, write_toy_release
 from trigpoint.analysis.plots import draw_statistics
 from trigpoint.analysis.statistics import ReleaseStatistics, region_of, release_statistics
 from trigpoint.cli import app
@@ -88,6 +88,14 @@ def test_domains_are_the_broadest_categories(found: ReleaseStatistics) -> None:
     # instances, per cent, images, queries
     assert rows(found, "categories")["house"] == (4, pytest.approx(400 / 7), 2, 13)
     assert rows(found, "domains")["building"] == (5, pytest.approx(500 / 7), 2, 17)
+
+
+def test_a_taxonomy_may_name_the_domain(tmp_path: Path) -> None:
+    folder = write_toy_release(tmp_path)
+    taxonomy = TAXONOMY.replace("id: building, axis: kind,", "id: building, axis: kind, domain: Settlement,")
+    (folder / "taxonomy" / "toy.yaml").write_text(taxonomy)
+
+    assert release_statistics(Release.open(folder)).domains == [("Settlement", 5), ("pond", 1), ("road", 1)]
 
 
 def test_the_release_stands_beside_the_data_sets_of_the_paper(found: ReleaseStatistics) -> None:

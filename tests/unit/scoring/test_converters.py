@@ -83,6 +83,15 @@ def test_a_category_named_by_a_negative_phrase_is_a_false_alarm(release: Release
     assert n_masks(predictions) == {"q-42": 1, "q-5": 1}
 
 
+def test_a_negative_phrase_may_name_something_broader(tmp_path: Path) -> None:
+    folder = write_toy_release(tmp_path / "release", [{**LANGUAGE[2], "sentences": ["a building"]}])
+    write_coco_export(folder)
+
+    _, predictions = coco(Release.open(folder), tmp_path, [result("i-1"), result("i-4")])
+
+    assert n_masks(predictions) == {"q-13": 1}, "a house is a building, a pond is none"
+
+
 def test_detections_of_a_narrower_category_answer_for_the_broader(tmp_path: Path) -> None:
     queries = [{**LANGUAGE[0], "category": ["building"], "answer_ids": ["i-1", "i-2", "i-3"], "sentences": ["building"]}]
     folder = write_toy_release(tmp_path / "release", queries)
