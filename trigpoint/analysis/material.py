@@ -17,7 +17,7 @@ from trigpoint.errors import InputError
 from trigpoint.records.query import Query
 from trigpoint.release.reader import Release
 from trigpoint.scoring.forms import TARGETS, by_form, target_of
-from trigpoint.scoring.metrics import Outcome, Overlap, category_of, mean
+from trigpoint.scoring.metrics import MASK_FORMS, Outcome, Overlap, category_of, mean
 from trigpoint.scoring.predictions import read_predictions
 from trigpoint.scoring.report import outcomes_of, prepare_ground
 
@@ -163,20 +163,20 @@ def from_predictions(release: Path | str, files: Sequence[Path | str], protocol:
     itself counts a missing record as empty.)
 
     Raises:
-        InputError: two submissions have one name, or none declares masks; ReleaseError, PredictionError: a file cannot be read.
+        InputError: two submissions have one name; ReleaseError, PredictionError: a file cannot be read.
     """
     ground = prepare_ground(Release.open(release), protocol, split)
-    found: dict[str, dict[str, Outcome]] = {}
-    scores: dict[str, dict[str, dict[str, float | None]]] = {}
+    outcomes: dict[str, dict[str, Outcome]] = {}
+    scores: dict[str, dict[str, dict[str, float | None]]] = {form: {} for form in MASK_FORMS}
     notes: list[str] = []
-    forms = {form: [query for query in ground.queries if query.form == form] for form in dict.fromkeys(q.form for q in ground.queries)}
+    forms = {form: found for form in MASK_FORMS if (found := [query for query in ground.queries if query.form == form])}
     for file in files:
         predictions = read_predictions(file, ground.release)
         name = predictions.submission.name
-        if name in found:
+        if name in outcomes:
             raise InputError(f"two prediction files are called {name!r}, the second is {file}; analyses need a name for each")
-        found[name], records = outcomes_of(ground, predictions)
-        per_form = by_form(ground.release, ground.queries, found[name], records, predictions.submission.modalities)
+        outcomes[name], records = outcomes_of(ground, predictions)
+        per_form = by_form(ground.release, ground.queries, outcomes[name], records, predictions.submission.modalities)
         given = {query_id for query_id, _ in predictions.records}
         for form, queries in forms.items():
             if not any(query.query_id in given for query in queries):
@@ -185,10 +185,11 @@ def from_predictions(release: Path | str, files: Sequence[Path | str], protocol:
                 notes.append(f"{name} has no mean IoU on {form} queries ({per_form[form]['reasons']['ma_iou']}) and is left out there")
             else:
                 values = per_form[form]["metrics"]
-                scores.setdefault(form, {})[name] = {key: _scaled(key, values[metric]) for key, metric in _METRIC_OF.items()}
+                scores[form][name] = {key: _scaled(key, values[metric]) for key, metric in _METRIC_OF.items()}
+    scores = {form: models for form, models in scores.items() if models}
     asked = {form: [q for q in queries if q.answerable] for form, queries in forms.items() if form in scores}
-    by = _Gatherer(asked, found, {form: tuple(models) for form, models in scores.items()})
-    source = f"{ground.release.name}, {len(found)} submission(s), {ground.selection}"
+    by = _Gatherer(asked, outcomes, {form: tuple(models) for form, models in scores.items()})
+    source = f"{ground.release.name}, {len(outcomes)} submission(s), {ground.selection}"
     return Material(
         source, scores, by.contrasts(), by.targets(ground.release), by.sums(category_of), by.sums(lambda query: query.scene_id), notes
     )

@@ -18,6 +18,7 @@ from trigpoint.scoring.failures import FAILURES
 from trigpoint.scoring.forms import FORM_METRICS, TARGETS, by_form
 from trigpoint.scoring.members import members_of_all
 from trigpoint.scoring.metrics import (
+    BOX_MODALITIES,
     MASK_FORMS,
     METRICS,
     Outcome,
@@ -195,8 +196,12 @@ class ScoreReport(NamedTuple):
             if any(found["metrics"][name] is not None for found in self.forms.values())
         ]
         counts = [(what, *(str(found[key]) for found in self.forms.values())) for what, key in FORM_COUNTS.items()]
-        reasons = [(f"{form} {name}", why) for form, found in self.forms.items() for name, why in found["reasons"].items()]
-        is_partial = [(what, why) for what, why in reasons if "left out" in why]
+        left_out = [
+            (f"{form}, {kind.upper()}", found["reasons"][name])
+            for form, found in self.forms.items()
+            for kind in BOX_MODALITIES
+            if (name := f"{kind}_f1_50_maxcard") in found["reasons"] and found["metrics"][name] is not None
+        ]
         targets = tuple(
             (form, target.replace("_", " "), str(found["n"]), str(found["n_annotations"]), percent(found["iou"]))
             for form, scores in self.forms.items()
@@ -205,7 +210,7 @@ class ScoreReport(NamedTuple):
         )
         columns = ("form", "target", "n", "annotations", "mean IoU")
         return [
-            Sheet("By query form, per cent (MCC -1 to 1)", ("", *self.forms), (*counts, *rows), notes=group_reasons(is_partial)),
+            Sheet("By query form, per cent (MCC -1 to 1)", ("", *self.forms), (*counts, *rows), notes=group_reasons(left_out)),
             Sheet("Targets that come in instances and those that do not, per cent", columns, targets, n_left=2),
         ]
 
