@@ -102,6 +102,21 @@ def test_q03_a_refusal_is_told_wherever_it_stands(content: str | None, refusal: 
     assert (reading.answer is not None) == (expected == "ok")
 
 
+def test_a_reply_in_parts_is_read_as_one() -> None:
+    payload = chat(None, "stop")
+    payload["choices"][0]["message"]["content"] = [{"type": "text", "text": '{"phrase":'}, {"type": "text", "text": '"the lake"}'}]
+
+    assert read_reply(reply_from_payload(payload, "chat"), Phrase, judge).answer == Phrase(phrase="the lake")
+
+
+@pytest.mark.parametrize(
+    "payload", [None, [], "x", 7, {}, {"choices": []}, {"choices": [None]}, {"choices": [{"message": 3}]}, {"choices": 5}]
+)
+def test_whatever_a_server_sends_is_an_outcome(payload: Any) -> None:
+    for api in ("chat", "responses"):
+        assert read_reply(reply_from_payload(payload, api), Phrase, judge).outcome in ("malformed", "failed")
+
+
 def chat(content: str | None, finish: str) -> dict[str, Any]:
     return {"choices": [{"finish_reason": finish, "message": {"content": content}}], "model": "m"}
 

@@ -52,8 +52,15 @@ class Batches:
         self._deadline = time.monotonic() + settings.batch_wait_s
         self.failed: set[str] = set()
 
-    def take_up(self) -> list[CallAnswered]:
-        """Finish the batches that earlier runs left, and return what they brought."""
+    def take_up(self, is_patient: bool) -> list[CallAnswered]:
+        """Finish the batches that earlier runs left, and return what they brought.
+
+        Args:
+            is_patient: Wait for those that are under way.
+
+        Raises:
+            ModelError: one is under way still.
+        """
         open_batches = [noted for noted in self._calls.batches() if noted.state in ("planned", "submitted")]
         found: list[BatchNoted] = []
         lines: list[CallAnswered] = []
@@ -67,7 +74,7 @@ class Batches:
             self._say(f"batch {noted.batch_id} of an earlier run is taken up: {len(noted.asks)} calls")
             found.append(noted)
         # what an earlier run's batch did not answer may be sent again in this one
-        lines += self._wait_for(found)
+        lines += self._wait_for(found, is_patient)
         self.failed.clear()
         return lines
 
@@ -116,7 +123,7 @@ class Batches:
     def _id_of(self, token: str) -> str | None:
         return next((batch.id for batch in self._client.batches.list() if (batch.metadata or {}).get("trigpoint") == token), None)
 
-    def _wait_for(self, noted: list[BatchNoted]) -> list[CallAnswered]:
+    def _wait_for(self, noted: list[BatchNoted], is_patient: bool = True) -> list[CallAnswered]:
         waiting = list(noted)
         lines: list[CallAnswered] = []
         while waiting:
@@ -126,8 +133,10 @@ class Batches:
                     waiting.remove(each)
                     lines += self._fetch(each, batch)
             if waiting:
+                ids = ", ".join(each.batch_id for each in waiting)
+                if not is_patient:
+                    raise ModelError(f"batches {ids} are under way; wait for them with language.mode: batch, or cancel them at the server")
                 if time.monotonic() > self._deadline:
-                    ids = ", ".join(each.batch_id for each in waiting)
                     raise ModelError(f"batches {ids} are not done after {self._settings.batch_wait_s:g} s; run again later to take them up")
                 time.sleep(self._settings.batch_poll_s)
         return lines

@@ -91,7 +91,7 @@ def _from_chat(payload: dict[str, Any]) -> Reply:
     message = _dict(choice.get("message"))
     error = _dict(payload.get("error"))
     return Reply(
-        text=_text(message.get("content")),
+        text=_content(message.get("content")),
         refusal=_text(message.get("refusal")),
         finish=_text(choice.get("finish_reason")),
         served_model=_text(payload.get("model")),
@@ -136,6 +136,11 @@ def _usage(payload: dict[str, Any], name_in: str, name_out: str) -> tuple[int, i
 
 def _dict(value: Any) -> dict[str, Any]:
     return value if isinstance(value, dict) else {}
+
+
+def _content(value: Any) -> str:
+    """The text of a message that some servers divide into parts."""
+    return "".join(_text(_dict(part).get("text")) for part in value) if isinstance(value, list) else _text(value)
 
 
 def _text(value: Any) -> str:

@@ -149,21 +149,22 @@ class OpenAIProvider:
         return self._run_stage(call, Verified, judge_verified(request.category, request.negatives, request.referring))
 
     def prepare(self, requests: Sequence[TargetRequest], say: Callable[[str], None]) -> None:
-        """In batch mode: send what is not recorded in batches, round after round, until both stages of every target are.
+        """Take up the batches that earlier runs left; in batch mode, send what is not recorded, round after round, until both stages are.
 
-        Batches that an earlier run left are taken up first. What does not fit the budget is left out, and raises when it is asked for.
+        What does not fit the budget is left out, and raises when it is asked for.
 
         Raises:
-            ModelError: the server did not finish in `batch_wait_s`, or could not be reached; the next run goes on from there.
+            ModelError: the server did not finish in `batch_wait_s`, or could not be reached; the next run goes on from there. In
+                live mode: a batch is still under way, and its calls would be paid twice.
         """
-        if self.settings.mode != "batch" or self._client is None:
+        if self._client is None:
             return
         with self.calls.claim(digest_json("batches")):
             batches = Batches(self._client, self.settings, self.calls, self.budget_id, self.clean, say)
             self._preparing = batches.failed
             try:
-                self._counts.add_asked(batches.take_up())
-                while missing := self._missing_calls(requests):
+                self._counts.add_asked(batches.take_up(is_patient=self.settings.mode == "batch"))
+                while self.settings.mode == "batch" and (missing := self._missing_calls(requests)):
                     self._counts.add_asked(batches.send(missing))
             except BudgetError as error:
                 self._stopped = str(error)
@@ -194,7 +195,7 @@ class OpenAIProvider:
         costs = [each.cost for each in replies if each.outcome == "answered"]
         if self._preparing is None:
             self._counts.add_stage(call.prompt.label, reading.outcome)
-        return StageAnswer[FormT](
+        return StageAnswer(
             outcome=reading.outcome,
             answer=reading.answer,
             text=text,
