@@ -280,19 +280,20 @@ def compute_scores(queries: Sequence[Query], outcomes: Mapping[str, Outcome], mo
         found = [outcomes[q.query_id].eqs_hungarian if is_hungarian else outcomes[q.query_id].eqs for q in chosen]
         put(scores, metric_id, found, no_masks or "; ".join(filter(None, [f"the selection has no {what} to score", note])))
 
-    put_eqs("eqs", usable, "query")
-    put_eqs("eqs_hungarian", usable, "query", True)
-    put_eqs("eqs_answerable", positive, "answerable query")
-    put_eqs("eqs_unanswerable", [q for q in usable if not q.answerable], "unanswerable query")
+    exact = programs_of(usable)
+    put_eqs("eqs", exact, "query")
+    put_eqs("eqs_hungarian", exact, "query", True)
+    put_eqs("eqs_answerable", [q for q in exact if q.answerable], "answerable query")
+    put_eqs("eqs_unanswerable", [q for q in exact if not q.answerable], "unanswerable query")
     for level in range(1, 6):
-        put_eqs(f"eqs_l{level}", [q for q in usable if q.level == level], f"query of level {level}")
+        put_eqs(f"eqs_l{level}", [q for q in exact if q.level == level], f"query of level {level}")
     for tier in ("easy", "medium", "hard"):
-        put_eqs(f"eqs_{tier}", [q for q in usable if q.difficulty == tier], f"{tier} query")
-    per_category = group(usable, category_of, lambda q: float(bool(outcomes[q.query_id].eqs)))
+        put_eqs(f"eqs_{tier}", [q for q in exact if q.difficulty == tier], f"{tier} query")
+    per_category = group(exact, category_of, lambda q: float(bool(outcomes[q.query_id].eqs)))
     missing_eqs = no_masks or "; ".join(filter(None, ["the selection has no query of a category to score", note]))
     put(scores, "eqs_category_macro", [mean(values) for values in per_category.values()], missing_eqs)
     scores.n["eqs_category_macro"] = sum(map(len, per_category.values()))
-    put_eqs("eqs_without_near_far", [q for q in usable if not has_relation(q.program, DISTANCE_BY_SCENE)], "query without near and far")
+    put_eqs("eqs_without_near_far", [q for q in exact if not has_relation(q.program, DISTANCE_BY_SCENE)], "query without near and far")
 
     overlaps = [overlap for q in positive if (overlap := outcomes[q.query_id].overlap) is not None]
     missing = no_masks or note or "the selection has no answerable query"
@@ -312,7 +313,7 @@ def compute_scores(queries: Sequence[Query], outcomes: Mapping[str, Outcome], mo
         scores.n[metric_id] = sum(map(len, groups.values()))
     if note and no_masks is None:
         scores.reasons.update(dict.fromkeys(("eqs", "eqs_hungarian", "ma_iou", "ma_p", "ma_r", "mi_iou"), note))
-    rejected = [outcomes[q.query_id].is_empty and not outcomes[q.query_id].is_unparsed for q in negative]
+    rejected = [outcomes[q.query_id].is_empty and not outcomes[q.query_id].is_unparsed for q in programs_of(negative)]
     put(scores, "rejection_accuracy", rejected, "the selection has no unanswerable query")
     put(scores, "unparsed_rate", [outcomes[q.query_id].is_unparsed for q in queries], "the selection has no query")
     _put_presence(scores, [q for q in queries if q.form == "vocabulary"], outcomes)
@@ -321,6 +322,11 @@ def compute_scores(queries: Sequence[Query], outcomes: Mapping[str, Outcome], mo
     both = [bool(outcomes[a].eqs and outcomes[b].eqs) for a, b in pairs]
     put(scores, "counterfactual_consistency", both, no_masks or "the selection has no counterfactual pair")
     return scores
+
+
+def programs_of(queries: list[Query]) -> list[Query]:
+    """Return the queries that have programs, all of them where none has: an exact set is asked by programs, a name's mask is not one."""
+    return [query for query in queries if query.form == "program"] or queries
 
 
 def put(scores: Scores, metric_id: str, values: Sequence[float | bool | None], reason: str) -> None:
