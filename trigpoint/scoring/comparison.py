@@ -16,7 +16,7 @@ from rich.console import Group
 
 from trigpoint.errors import InputError
 from trigpoint.records.query import Query
-from trigpoint.scoring.metrics import METRICS, category_of
+from trigpoint.scoring.metrics import METRICS, category_of, programs_of
 from trigpoint.scoring.pages import Sheet, group_reasons, keep_defined, number, percent, to_console, to_markdown
 from trigpoint.scoring.report import MOST_PROBLEMS, ScoreReport, definitions, errors_sheet, headline_sheet, print_metric, problem_sheet
 from trigpoint.scoring.statistics import RankAgreement, bootstrap_shares, holm, rank_agreement, two_sided_p
@@ -294,7 +294,7 @@ def compare_reports(reports: Sequence[ScoreReport], queries: Sequence[Query], la
     settings.check()
     ranked = [k for k, report in enumerate(reports) if report.metrics["eqs"] is not None]
     left_out = {labels[k]: report.reasons["eqs"] for k, report in enumerate(reports) if k not in ranked}
-    usable = [query for query in queries if ranked and query.query_id in reports[ranked[0]].eqs]
+    usable = programs_of([query for query in queries if ranked and query.query_id in reports[ranked[0]].eqs])
     right = np.array([[reports[k].eqs[query.query_id] for k in ranked] for query in usable], dtype=np.int64).reshape(
         len(usable), len(ranked)
     )
