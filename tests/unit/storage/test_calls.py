@@ -110,8 +110,8 @@ def test_a_half_written_last_line_is_passed_over_and_cut_off(folder: Path, caplo
     CallRecord(folder).append(answered(1))
     path = folder / "calls.jsonl"
     whole = path.read_bytes()
-    for cut in (1, 20, 80, len(whole) - 1):
-        path.write_bytes(whole + whole[:cut])
+    for rest in (whole[:1], whole[:20], whole[:80], whole[:-1], whole[:80] + b"x" * 5000):
+        path.write_bytes(whole + rest)
 
         record = CallRecord(folder)
         assert record.find(key(1)) == answered(1)
