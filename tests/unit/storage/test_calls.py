@@ -121,6 +121,7 @@ def test_a_half_written_last_line_is_passed_over_and_cut_off(folder: Path, caplo
         assert CallRecord(folder).find(key(2)) == answered(2)
         assert path.read_bytes().startswith(whole)
         assert path.read_bytes().count(b"\n") == 2
+        assert path.read_bytes().endswith(b"}\n")
     assert "half-written" in caplog.text
 
 
