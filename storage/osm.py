@@ -59,7 +59,8 @@ class OsmFeatures(NamedTuple):
     Attributes:
         nodes: Tagged nodes.
         areas: Tagged closed ways (unless `area=no`) and multipolygon or boundary relations that could be assembled. A closed
-            way that is also a line in reality (a roundabout) is here too: its tags decide.
+            way that is also a line in reality (a roundabout) is here too: its tags decide. What an Overpass answer gives as
+            its middle alone (`out center`) is here with that point.
         lines: Tagged open ways; empty unless asked for.
         covered: (way id, relation id) of outer ways that say what their relation says: they are in `areas` once, as the relation.
         without_geometry: (type, id) of tagged elements that have none: members or nodes are missing, or rings do not close.
@@ -98,8 +99,14 @@ def read_osm(path: str | Path, with_lines: bool = False) -> OsmFeatures:
     if path.stat().st_size == 0:
         raise OsmError(f"OpenStreetMap file {name} is empty; copy it again")
     file_name = path.name.lower()
+    centred: list[_Found] = []
     if file_name.endswith(".json"):
-        source = osmium.io.FileBuffer(_xml_of_overpass(path, name), "osm")
+        elements = check_overpass(path.read_bytes(), name)["elements"]
+        try:
+            source = osmium.io.FileBuffer(_xml_of_overpass(elements), "osm")
+            centred = _centred_elements(elements)
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise OsmError(f"Overpass answer {name} has a broken element ({error!r}); save the answer again, with 'out body'") from error
     elif (ending := next((each for each in _XML_ENDINGS if file_name.endswith(each)), None)) is not None:
         _check_xml(path, name)
         source = osmium.io.File(str(path.resolve()), _XML_ENDINGS[ending])
@@ -110,9 +117,17 @@ def read_osm(path: str | Path, with_lines: bool = False) -> OsmFeatures:
             f"OpenStreetMap file {name} has another extension, expected .osm.pbf, .osm, .osm.bz2, .osm.gz, .xml or .json; rename it"
         )
     try:
-        return _read(source, with_lines)
+        return _with_centred(_read(source, with_lines), centred)
     except (RuntimeError, ValueError) as error:
         raise OsmError(f"OpenStreetMap file {name} cannot be read: {error}; the file is damaged or cut short: copy it again") from error
+
+
+def _with_centred(found: OsmFeatures, centred: list[_Found]) -> OsmFeatures:
+    if not centred:
+        return found
+    ids = {(each.osm_type, each.osm_id) for each in centred}
+    areas = sorted((*found.areas, *_features(centred)), key=lambda each: (each.osm_type, each.osm_id))
+    return found._replace(areas=tuple(areas), without_geometry=tuple(each for each in found.without_geometry if each not in ids))
 
 
 def _read(source: osmium.io.File | osmium.io.FileBuffer, with_lines: bool) -> OsmFeatures:
@@ -236,28 +251,59 @@ def _incomplete(name: str, remark: str) -> str:
     return f"Overpass answer {name} is incomplete: {remark.strip()!r}; ask again for a smaller area or with a longer timeout"
 
 
-def _xml_of_overpass(path: Path, name: str) -> bytes:
-    """Turn an Overpass answer into OSM XML, sorted as osmium wants it; ids and texts stay exact.
+def check_overpass(data: bytes, name: str) -> dict[str, Any]:
+    """Return an Overpass answer that says it is whole.
 
     Raises:
         OsmError: it is no Overpass answer, or says that it is incomplete.
     """
     try:
-        answer = json.loads(path.read_bytes())
-        elements = answer["elements"]
+        answer = json.loads(data)
+        is_answer = isinstance(answer["elements"], list)
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise OsmError(
             f"file {name} is no Overpass answer ({error!r}), expected an object with 'elements'; save the answer again"
         ) from error
     if answer.get("remark"):
         raise OsmError(_incomplete(name, str(answer["remark"])))
+    if not is_answer:
+        raise OsmError(f"file {name} is no Overpass answer ('elements' is no list); save the answer again")
+    return answer
+
+
+def is_overpass(path: Path) -> bool:
+    """Whether a JSON file is an Overpass answer and not, say, GeoJSON: told by its members."""
+    try:
+        document = json.loads(path.read_bytes())
+    except (OSError, ValueError, RecursionError):
+        return False
+    return isinstance(document, dict) and "elements" in document and "features" not in document
+
+
+def _centred_elements(elements: list[dict[str, Any]]) -> list[_Found]:
+    """Tagged ways and relations of an answer that were asked for as points alone (`out center`)."""
+    found: list[_Found] = []
+    for element in elements:
+        kind, centre, tags = element.get("type"), element.get("center"), element.get("tags")
+        if kind in ("way", "relation") and centre and tags and not element.get("nodes") and not element.get("members"):
+            point = shapely.Point(float(centre["lon"]), float(centre["lat"]))
+            found.append(_Found(kind, int(element["id"]), dict(sorted((str(k), str(v)) for k, v in tags.items())), shapely.to_wkb(point)))
+    return found
+
+
+def _xml_of_overpass(elements: list[dict[str, Any]]) -> bytes:
+    """Turn the elements of an Overpass answer into OSM XML, sorted as osmium wants it; ids and texts stay exact.
+
+    An element that comes twice (once with tags, once as a part of another) is merged.
+    """
     rank = {"node": 0, "way": 1, "relation": 2}
     lines = ["<?xml version='1.0' encoding='UTF-8'?>", "<osm version='0.6'>"]
-    try:
-        unique = {(rank[element["type"]], int(element["id"])): element for element in elements if element["type"] in rank}
-        lines += [_xml_of_element(element) for _, element in sorted(unique.items(), key=lambda item: item[0])]
-    except (KeyError, TypeError, ValueError) as error:
-        raise OsmError(f"Overpass answer {name} has a broken element ({error!r}); save the answer again, with 'out body'") from error
+    unique: dict[tuple[int, int], dict[str, Any]] = {}
+    for element in elements:
+        if element["type"] in rank:
+            key = (rank[element["type"]], int(element["id"]))
+            unique[key] = {**unique.get(key, {}), **element}
+    lines += [_xml_of_element(element) for _, element in sorted(unique.items(), key=lambda item: item[0])]
     return "\n".join([*lines, "</osm>"]).encode()
 
 

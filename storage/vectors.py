@@ -316,6 +316,37 @@ def _read_ogr(path: Path, name: str, layer: str | None) -> _Raw:
     )
 
 
+def tags_of(properties: dict[str, Any]) -> dict[str, str]:
+    """Turn properties into tags, as taxonomies test them: struct columns (Overture places) become dotted keys, lists are joined by ';'.
+
+    The covering `bbox` of GeoParquet is no tag. A list of structs stays JSON text. Nulls are left out, True and False are
+    `true` and `false`.
+
+    >>> tags_of({"names": {"primary": "A", "common": None}, "categories": {"primary": "school", "alternate": ["a", "b"]}, "n": 5})
+    {'names.primary': 'A', 'categories.primary': 'school', 'categories.alternate': 'a;b', 'n': '5'}
+    """
+    tags: dict[str, str] = {}
+    for key, value in properties.items():
+        if value is None or (key == "bbox" and isinstance(value, dict)):
+            continue
+        tags.update(
+            {f"{key}.{name}": text for name, text in tags_of(value).items()} if isinstance(value, dict) else {key: _tag_text(value)}
+        )
+    return tags
+
+
+def _tag_text(value: Any) -> str:
+    if isinstance(value, str):
+        return value
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, list | tuple):
+        if all(isinstance(each, str | int | float) for each in value):
+            return ";".join(_tag_text(each) for each in value)
+        return json.dumps(value, ensure_ascii=False, sort_keys=True, default=str)
+    return str(value)
+
+
 def _geometries_of_wkb(values: Iterable[bytes | None]) -> list[Any]:
     geometries: list[Any] = []
     for value in values:
@@ -332,6 +363,11 @@ def _plain(row: dict[str, Any]) -> dict[str, Any]:
 
 
 def _plain_value(value: Any) -> Any:
+    if isinstance(value, dict):
+        return _plain(value)
+    if isinstance(value, list):
+        is_map = bool(value) and all(isinstance(each, tuple) and len(each) == 2 and isinstance(each[0], str) for each in value)
+        return _plain(dict(value)) if is_map else [_plain_value(each) for each in value]
     if hasattr(value, "isoformat"):
         return value.isoformat()
     return value.hex() if isinstance(value, bytes) else value

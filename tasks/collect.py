@@ -1,6 +1,8 @@
 """collect: POIs and scenes of one source."""
 
 import json
+import math
+import sys
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -10,25 +12,28 @@ import shapely
 from numpy.typing import NDArray
 from shapely.geometry.base import BaseGeometry
 
-from storage.osm import read_osm
+from storage.osm import is_overpass, read_osm
 from storage.rasters import RasterSource, open_source, read_window, write_scene_tif
-from storage.vectors import SetAside, read_features
+from storage.vectors import SetAside, read_features, tags_of
+from tasks.fetch import SourceFiles, acquired_of, files_of
 from tasks.steps import Done, Item, Made
 from tasks.workspace import Workspace
-from trigpoint.config import SourceConfig, VectorConfig
+from trigpoint.config import AroundPoisConfig, PoiConfig, SourceConfig, VectorConfig
 from trigpoint.errors import InputError, RasterError
 from trigpoint.geometry.frames import SceneFrame, fit_frame, lonlat_from_crs, transformer
 from trigpoint.geometry.repair import split_at_antimeridian
 from trigpoint.identity import digest_json, make_id
+from trigpoint.imagery.bbox import in_box
 from trigpoint.imagery.phash import grey_grid, hash_text, variant_hashes
-from trigpoint.imagery.tiling import grid_windows, spread_points, window_around
+from trigpoint.imagery.tiling import Sampling, choose_points, grid_windows, window_around
 from trigpoint.imagery.view import rgb_of_patch
+from trigpoint.imagery.windows import transform_of_window
 from trigpoint.records.scene import Poi, Scene, Window
 from trigpoint.records.stage import ArtefactRef, Drop, StageName
 from trigpoint.records.tables import GRID_SCHEMA, POI_SCHEMA, SCENE_SCHEMA
 
-OSM_SUFFIXES = (".pbf", ".osm", ".bz2")
-"""File suffixes that are read as OpenStreetMap data."""
+OSM_ENDINGS = (".pbf", ".osm", ".osm.bz2", ".osm.gz", ".bz2", ".gz", ".xml")
+"""Ends of the names of files that are read as OpenStreetMap data; `.json` is when it is an Overpass answer."""
 
 MAX_SCENE_PX = 32_767
 """Longest side of a scene: outlines are compared in 64-bit whole numbers of the fourth power of it."""
@@ -38,20 +43,16 @@ def plan(workspace: Workspace, done: Done) -> list[Item]:
     """One item per source; its inputs are the bytes of its raster and POI files and what the configuration says of it."""
     items: list[Item] = []
     for source in workspace.config.sources:
-        files = [source.imagery.path, *_sidecars(source.imagery.path), *(part.path for part in source.pois)]
+        files = files_of(workspace, source)
         said = source.model_dump(mode="json", exclude={"footprints", "annotations"})
         items.append(
             Item(
                 item_id=source.name,
-                inputs=(*(workspace.digest(path) for path in files), digest_json(_without_folders(said))),
+                inputs=(*files.digests, digest_json(_without_folders(said))),
+                payload={"files": files.to_json()},
             )
         )
     return items
-
-
-def _sidecars(path: Path) -> list[Path]:
-    """Files beside a raster that GDAL reads with it (`x.tif.aux.xml`, `x.tif.msk`)."""
-    return sorted(other for other in path.parent.glob(f"{path.name}.*") if other.is_file())
 
 
 def _without_folders(value: Any, key: str = "") -> Any:
@@ -59,7 +60,7 @@ def _without_folders(value: Any, key: str = "") -> Any:
         return {k: _without_folders(v, k) for k, v in value.items()}
     if isinstance(value, list):
         return [_without_folders(v, key) for v in value]
-    return Path(value).name if key == "path" else value
+    return Path(value).name if key == "path" and isinstance(value, str) else value
 
 
 def source_config(workspace: Workspace, name: str) -> SourceConfig:
@@ -70,16 +71,20 @@ def source_config(workspace: Workspace, name: str) -> SourceConfig:
 def make(workspace: Workspace, item: Item) -> Made:
     """Read the POIs of a source and cut its scenes; native pixels, nothing resampled."""
     config = source_config(workspace, item.item_id)
+    own = SourceFiles.model_validate(item.payload["files"])
+    if own.imagery is None:
+        raise InputError(own.problem)
     drops: list[Drop] = []
-    pois = [poi for part in config.pois for poi in read_pois(part, config.name, workspace, drops)]
+    pois = _all_pois(config, own, workspace, drops)
     files: dict[str, ArtefactRef] = {}
     scenes: list[Scene] = []
     grids: dict[str, NDArray[np.float64]] = {}
-    with open_source(config.imagery.path, crs_override=config.imagery.crs) as source:
-        wanted = _windows(config, source, pois, workspace.config.seed, drops)
+    acquired = acquired_of(config.imagery, own.imagery)
+    with open_source(own.imagery.path, crs_override=config.imagery.crs) as source:
+        wanted = _windows(config, source, pois, workspace, drops)
         for window, how, poi_id in wanted:
             try:
-                cut = _cut(config, source, window, how, poi_id, workspace, drops)
+                cut = _cut(config, acquired, source, window, how, poi_id, workspace, drops)
             except RasterError as error:
                 scene_id = make_id("s", source.sha256, list(window.as_tuple()))
                 drops.append(
@@ -100,53 +105,83 @@ def make(workspace: Workspace, item: Item) -> Made:
     return Made(tables, files, drops, n_in=len(pois) + len(wanted), n_out=len(pois) + len(scenes))
 
 
-def read_pois(part: VectorConfig, source_name: str, workspace: Workspace, drops: list[Drop]) -> list[Poi]:
+def _all_pois(config: SourceConfig, files: SourceFiles, workspace: Workspace, drops: list[Drop]) -> list[Poi]:
+    """Read the POIs of all files of a source; what several files have is taken once, from the first."""
+    found: dict[str, Poi] = {}
+    for part, file in zip(config.pois, files.pois, strict=True):
+        for poi in read_pois(part, Path(file.path), config.name, workspace, drops):
+            found.setdefault(poi.poi_id, poi)
+    return list(found.values())
+
+
+def read_pois(part: PoiConfig, path: Path, source_name: str, workspace: Workspace, drops: list[Drop]) -> list[Poi]:
     """Read the features of a file that a category's tag expressions find; those without a usable geometry are dropped with their reason."""
-    taxonomy = workspace.taxonomy
-    found: list[Poi] = []
-    if part.path.suffix in OSM_SUFFIXES:
-        osm = read_osm(part.path)
-        for osm_type, osm_id in osm.without_geometry:
-            why = "nodes or members are missing from the file, or its rings do not close"
-            drops.append(_drop(source_name, f"osm/{osm_type}/{osm_id}", "no_geometry", why, "use a complete extract"))
-        for feature in (*osm.nodes, *osm.areas):
-            categories = taxonomy.match_tags(feature.tags)
-            if categories:
-                found.append(
-                    Poi(
-                        poi_id=f"osm/{feature.osm_type}/{feature.osm_id}",
-                        source=source_name,
-                        osm_type=feature.osm_type,
-                        osm_id=feature.osm_id,
-                        lon=feature.lon,
-                        lat=feature.lat,
-                        name=feature.tags.get("name"),
-                        tags=feature.tags,
-                        categories=categories,
-                    )
-                )
-    else:
-        table = read_features(part.path, layer=part.layer, crs_override=part.crs)
-        drops += [set_aside_drop("collect", source_name, part, aside) for aside in table.set_aside]
-        points = shapely.get_coordinates(shapely.point_on_surface(table.geometries))
-        lonlat = lonlat_from_crs(table.crs, points)
-        for k, properties in enumerate(table.properties):
-            tags = {key: str(value) for key, value in properties.items() if value is not None}
-            categories = taxonomy.match_tags(tags)
-            if categories:
-                identity = feature_id(part, properties, table.geometries[k])
-                found.append(
-                    Poi(
-                        poi_id=identity,
-                        source=source_name,
-                        lon=float(lonlat[k, 0]),
-                        lat=float(lonlat[k, 1]),
-                        name=tags.get("name"),
-                        tags=tags,
-                        categories=categories,
-                    )
-                )
+    found = _osm_pois(path, source_name, workspace, drops) if _is_osm(path) else _vector_pois(part, path, source_name, workspace, drops)
+    if part.bbox is not None and found:
+        inside = in_box(np.array([(poi.lon, poi.lat) for poi in found]), part.bbox)
+        found = [poi for poi, is_inside in zip(found, inside, strict=True) if is_inside]
     return sorted(found, key=lambda poi: poi.poi_id)
+
+
+def _is_osm(path: Path) -> bool:
+    name = path.name.lower()
+    return name.endswith(OSM_ENDINGS) or (name.endswith(".json") and is_overpass(path))
+
+
+def _osm_pois(path: Path, source_name: str, workspace: Workspace, drops: list[Drop]) -> list[Poi]:
+    osm = read_osm(path)
+    for osm_type, osm_id in osm.without_geometry:
+        why = "nodes or members are missing from the file, or its rings do not close"
+        drops.append(_drop(source_name, f"osm/{osm_type}/{osm_id}", "no_geometry", why, "use a complete extract"))
+    found: list[Poi] = []
+    for feature in (*osm.nodes, *osm.areas):
+        categories = workspace.taxonomy.match_tags(feature.tags)
+        if categories:
+            found.append(
+                Poi(
+                    poi_id=f"osm/{feature.osm_type}/{feature.osm_id}",
+                    source=source_name,
+                    osm_type=feature.osm_type,
+                    osm_id=feature.osm_id,
+                    lon=feature.lon,
+                    lat=feature.lat,
+                    name=feature.tags.get("name"),
+                    tags=feature.tags,
+                    categories=categories,
+                )
+            )
+    return found
+
+
+def _vector_pois(part: PoiConfig, path: Path, source_name: str, workspace: Workspace, drops: list[Drop]) -> list[Poi]:
+    said = VectorConfig.model_validate({**part.model_dump(exclude={"overpass", "bbox"}), "path": path})
+    table = read_features(path, layer=part.layer, crs_override=part.crs)
+    drops += [set_aside_drop("collect", source_name, said, aside) for aside in table.set_aside]
+    points = shapely.get_coordinates(shapely.point_on_surface(table.geometries))
+    lonlat = lonlat_from_crs(table.crs, points) if len(points) else points
+    found: list[Poi] = []
+    for k, properties in enumerate(table.properties):
+        tags = tags_of(properties)
+        categories = workspace.taxonomy.match_tags(tags)
+        if not categories:
+            continue
+        identity = feature_id(said, properties, table.geometries[k])
+        if not (np.isfinite(lonlat[k]).all() and abs(lonlat[k, 1]) <= 90):
+            why = f"its coordinates {points[k].tolist()} are nowhere on the Earth in {table.crs}"
+            drops.append(_drop(source_name, identity, "bad_geometry", why, "mend the file, or set the key 'crs'"))
+            continue
+        found.append(
+            Poi(
+                poi_id=identity,
+                source=source_name,
+                lon=float((lonlat[k, 0] + 180) % 360 - 180) if abs(lonlat[k, 0]) > 180 else float(lonlat[k, 0]),
+                lat=float(lonlat[k, 1]),
+                name=tags.get("name") or tags.get("names.primary"),
+                tags=tags,
+                categories=categories,
+            )
+        )
+    return found
 
 
 def feature_id(part: VectorConfig, properties: dict[str, Any], geometry: BaseGeometry) -> str:
@@ -180,7 +215,7 @@ def set_aside_drop(stage: StageName, scope_id: str, part: VectorConfig, aside: S
 _Wanted = tuple[Window, str, str | None]
 
 
-def _windows(config: SourceConfig, source: RasterSource, pois: list[Poi], seed: int, drops: list[Drop]) -> list[_Wanted]:
+def _windows(config: SourceConfig, source: RasterSource, pois: list[Poi], workspace: Workspace, drops: list[Drop]) -> list[_Wanted]:
     """The windows that the configuration asks for: listed, on a grid, around POIs; each once."""
     scenes = config.scenes
     wanted: list[_Wanted] = []
@@ -194,7 +229,7 @@ def _windows(config: SourceConfig, source: RasterSource, pois: list[Poi], seed: 
     if scenes.grid is not None:
         wanted += [(window, "grid", None) for window in grid_windows(source.width, source.height, scenes.grid.sizes_px)]
     if scenes.around_pois is not None:
-        wanted += _around_pois(config, source, pois, seed, drops)
+        wanted += _around_pois(config, source, pois, workspace, drops)
     unique: dict[tuple[int, int, int, int], _Wanted] = {}
     for entry in wanted:
         if max(entry[0].width, entry[0].height) > MAX_SCENE_PX:
@@ -205,37 +240,100 @@ def _windows(config: SourceConfig, source: RasterSource, pois: list[Poi], seed: 
     return list(unique.values())
 
 
-def _around_pois(config: SourceConfig, source: RasterSource, pois: list[Poi], seed: int, drops: list[Drop]) -> list[_Wanted]:
+def _around_pois(config: SourceConfig, source: RasterSource, pois: list[Poi], workspace: Workspace, drops: list[Drop]) -> list[_Wanted]:
+    """Choose POIs that the raster shows and place a window around each."""
     asked = config.scenes.around_pois
-    if asked is None or asked.size_px > min(source.width, source.height):
-        if asked is not None:
-            why = f"scenes of {asked.size_px} px around POIs do not fit a raster of {source.width} × {source.height}"
-            drops.append(_drop(config.name, "around_pois", "raster_too_small", why, "lower size_px"))
+    wanted_here = set(asked.wanted) if asked is not None else set[str]()
+    chosen = [poi for poi in pois if wanted_here & set(poi.categories)]
+    if asked is None or not chosen:
         return []
-    chosen = [poi for poi in pois if set(poi.categories) & set(asked.categories)]
-    if not chosen:
+    if asked.size_px is not None and asked.size_px > min(source.width, source.height):
+        drops.append(_too_small(config, source, f"{asked.size_px} px"))
         return []
     lonlat = np.array([(poi.lon, poi.lat) for poi in chosen])
     x, y = transformer("OGC:CRS84", source.crs).transform(lonlat[:, 0], lonlat[:, 1])
     to_image = SceneFrame(source.crs, source.transform, fit_frame(source.crs, source.transform, source.width, source.height))
     pixels = to_image.image_from_crs(np.column_stack([x, y]))
-    inside: list[int] = []
+    sizes: dict[int, int] = {}
     for k, (col, row) in enumerate(pixels):
-        if not (0 <= col < source.width and 0 <= row < source.height):
-            continue
-        here = Window(col_off=int(col), row_off=int(row), width=1, height=1)
-        if not read_window(source, here).valid[0, 0]:
-            why = f"lies on an invalid pixel (column {int(col)}, row {int(row)})"
-            drops.append(_drop(config.name, chosen[k].poi_id, "poi_on_invalid_pixel", why, "use imagery that shows it"))
-            continue
-        inside.append(k)
-    order = sorted(inside, key=lambda k: digest_json([seed, chosen[k].poi_id]))
-    picked = spread_points(lonlat, order, asked.min_spacing_m, asked.limit)
+        if 0 <= col < source.width and 0 <= row < source.height:
+            size = _size_around(config, asked, source, chosen[k], (int(col), int(row)), workspace, drops)
+            if size is not None:
+                sizes[k] = size
+    order = sorted(sizes, key=lambda k: digest_json([workspace.config.seed, chosen[k].poi_id]))
+    picked = choose_points(lonlat, [tuple(c for c in poi.categories if c in wanted_here) for poi in chosen], order, _sampling(asked))
+    drops += [
+        _drop(
+            config.name,
+            f"around_pois/{category}",
+            "quota_not_met",
+            f"{n} of {asked.quota[category]} scenes around {category} are missing: {len(sizes)} POIs lie on the raster, "
+            f"{picked.too_near} are nearer than {asked.min_spacing_m:g} m to a chosen one",
+            "lower the quota or the spacing, or use a larger raster",
+            n=n,
+        )
+        for category, n in picked.missing.items()
+        if category in asked.quota
+    ]
     wanted: list[_Wanted] = []
-    for k in picked:
+    for k in picked.indices:
         col, row = float(pixels[k, 0]), float(pixels[k, 1])
-        wanted.append((window_around(col, row, asked.size_px, source.width, source.height), "poi", chosen[k].poi_id))
+        wanted.append((window_around(col, row, sizes[k], source.width, source.height), "poi", chosen[k].poi_id))
     return wanted
+
+
+def _size_around(
+    config: SourceConfig,
+    asked: AroundPoisConfig,
+    source: RasterSource,
+    poi: Poi,
+    pixel: tuple[int, int],
+    workspace: Workspace,
+    drops: list[Drop],
+) -> int | None:
+    """Return the side of the scene around a POI in native pixels, or None when it cannot have one; the reason is recorded."""
+    col, row = pixel
+    here = Window(col_off=col, row_off=row, width=1, height=1)
+    if not read_window(source, here).valid[0, 0]:
+        why = f"lies on an invalid pixel (column {col}, row {row})"
+        drops.append(_drop(config.name, poi.poi_id, "poi_on_invalid_pixel", why, "use imagery that shows it"))
+        return None
+    gsd_m = fit_frame(source.crs, transform_of_window(source.transform, here), 1, 1).gsd_m
+    wanted = [category for category in poi.categories if category in asked.wanted]
+    limit = _coarsest(wanted, workspace) if asked.check_gsd else None
+    if limit is not None and gsd_m > limit:
+        why = f"a pixel of {gsd_m:.3g} m is too coarse for {', '.join(wanted)}, which need {limit:g} m or finer"
+        drops.append(_drop(config.name, poi.poi_id, "gsd_too_coarse_for_category", why, "use finer imagery, or check_gsd: false"))
+        return None
+    size = asked.size_px if asked.size_px is not None else math.ceil(round((asked.size_m or 0.0) / gsd_m, 6))
+    if size > min(source.width, source.height):
+        drops.append(_too_small(config, source, f"{asked.size_m:g} m ({size} px)"))
+        return None
+    return size
+
+
+def _sampling(asked: AroundPoisConfig) -> Sampling:
+    limit = 1 if asked.limit is None and not asked.quota else asked.limit
+    unlimited = sys.maxsize if limit is None else limit
+    return Sampling(
+        quota={category: asked.quota.get(category, unlimited) for category in asked.wanted},
+        limit=limit,
+        min_spacing_m=asked.min_spacing_m,
+        per_region=asked.per_region,
+        region_km=asked.region_km,
+    )
+
+
+def _too_small(config: SourceConfig, source: RasterSource, size: str) -> Drop:
+    why = f"scenes of {size} around POIs do not fit a raster of {source.width} × {source.height}"
+    return _drop(config.name, "around_pois", "raster_too_small", why, "lower size_px or size_m")
+
+
+def _coarsest(categories: list[str], workspace: Workspace) -> float | None:
+    """Return the coarsest pixel, m, at which any of the categories can be told; None when one of them says nothing."""
+    limits = [workspace.taxonomy.get(category).coarsest_gsd_m for category in categories]
+    known = [limit for limit in limits if limit is not None]
+    return max(known) if known and len(known) == len(limits) else None
 
 
 class _Cut(NamedTuple):
@@ -245,7 +343,14 @@ class _Cut(NamedTuple):
 
 
 def _cut(
-    config: SourceConfig, source: RasterSource, window: Window, how: str, poi_id: str | None, workspace: Workspace, drops: list[Drop]
+    config: SourceConfig,
+    acquired: str | None,
+    source: RasterSource,
+    window: Window,
+    how: str,
+    poi_id: str | None,
+    workspace: Workspace,
+    drops: list[Drop],
 ) -> _Cut | None:
     scene_id = make_id("s", source.sha256, list(window.as_tuple()))
     patch = read_window(source, window)
@@ -268,7 +373,7 @@ def _cut(
         shorter_side_m=SceneFrame(source.crs, patch.transform, frame).shorter_side_m(patch.valid),
         licence=config.imagery.licence,
         attribution=config.imagery.attribution,
-        acquired=config.imagery.acquired,
+        acquired=acquired,
         how=how,  # type: ignore[arg-type]
         phash=tuple(hash_text(value) for value in variant_hashes(grid)),
         grey_sd=float(grid.std()),
@@ -278,7 +383,7 @@ def _cut(
     return _Cut(scene, workspace.store.put_bytes(write_scene_tif(patch), ".tif"), grid)
 
 
-def _drop(source: str, item_id: str, reason_code: str, detail: str, remedy: str, *, is_quarantined: bool = False) -> Drop:
+def _drop(source: str, item_id: str, reason_code: str, detail: str, remedy: str, *, is_quarantined: bool = False, n: int = 1) -> Drop:
     return Drop(
         stage="collect",
         scope_id=source,
@@ -287,6 +392,7 @@ def _drop(source: str, item_id: str, reason_code: str, detail: str, remedy: str,
         detail=detail,
         remedy=remedy,
         is_quarantined=is_quarantined,
+        n=n,
     )
 
 

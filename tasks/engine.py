@@ -145,6 +145,7 @@ def start_build(workspace: Workspace, kind: str, runner: ChunkRunner | None = No
     """
     workspace.check()
     hold_lock(_lock_of(workspace), workspace.config.run.catalogue_wait_s)
+    workspace.may_fetch = True
     run_id = str(uuid4())
     config = workspace.config
     workspace.catalogue.start_run(run_id, kind, config.sha256(), config.model_dump_json(exclude={"run"}), library_versions())

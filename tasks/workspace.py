@@ -17,6 +17,7 @@ class Workspace:
     Attributes:
         config_path: The YAML file.
         config: What it says, with `overrides` of the `run` block applied.
+        may_fetch: Whether this process may ask the web for what no snapshot answers: the one that builds.
     """
 
     def __init__(self, config_path: Path, overrides: dict[str, Any] | None = None) -> None:
@@ -24,6 +25,7 @@ class Workspace:
         config = load_config(config_path)
         run = config.run.model_copy(update={k: v for k, v in (overrides or {}).items() if v is not None})
         self.overrides = dict(overrides or {})
+        self.may_fetch = False
         self.config: ReleaseConfig = config.model_copy(update={"run": run})
 
     def check(self) -> None:
@@ -46,7 +48,10 @@ class Workspace:
         first: dict[str, str] = {}
         problems: list[str] = []
         for source in self.config.sources:
-            owner = first.setdefault(self.digest(source.imagery.path), source.name)
+            imagery = source.imagery
+            is_file = imagery.path is not None and not imagery.is_fetched
+            said = imagery.model_dump_json(include={"path", "cog", "stac", "tiles", "bbox"})
+            owner = first.setdefault(self.digest(imagery.path) if is_file and imagery.path is not None else said, source.name)
             if owner != source.name:
                 problems.append(f"sources.{source.name}.imagery: is the raster of source {owner!r}; merge the two into one source")
         return problems

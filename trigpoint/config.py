@@ -16,7 +16,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 
 from trigpoint.categories import load_taxonomy
 from trigpoint.errors import ConfigError
-from trigpoint.identity import digest_json
+from trigpoint.identity import digest_file, digest_json
+from trigpoint.imagery.bbox import check_box
 from trigpoint.licences import LAYERS, Layer, LicensedPart, known_licences, licence_problems
 from trigpoint.records.language import LanguageForm
 from trigpoint.rules import Rules
@@ -36,10 +37,77 @@ class Licensed(ConfigPart):
     url: str | None = Field(default=None, description="Where it comes from")
 
 
-class ImageryConfig(Licensed):
-    """One georeferenced raster."""
+Box = tuple[float, float, float, float]
+WebUrl = Annotated[str, Field(pattern=r"^https?://[^\s@]+$", max_length=2000)]
+Digest = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 
-    path: Path
+
+def _checked_box(value: Box | None) -> Box | None:
+    if value is not None:
+        check_box(value)
+    return value
+
+
+class StacConfig(ConfigPart):
+    """One asset of one STAC item: of a saved item or item collection, or of a search, which is saved once."""
+
+    path: Path | None = Field(default=None, description="Saved item or item collection (JSON)")
+    url: WebUrl | None = Field(default=None, description="Search endpoint of a STAC API (…/search); it is asked once")
+    collections: tuple[str, ...] = ()
+    datetime: str | None = Field(default=None, max_length=100, description="Date or interval of a search, RFC 3339")
+    bbox: Box | None = Field(default=None, description="West, south, east, north of a search; west > east crosses the antimeridian")
+    item: str | None = Field(default=None, description="Id of the item; needed when there are several")
+    asset: str = Field(default="visual", min_length=1, description="Key of the asset, a raster")
+    hosts: tuple[str, ...] = Field(default=(), description="Hosts that assets may come from, beside the one of `url`")
+    limit: int = Field(default=100, ge=1, le=1000, description="Items of a search at most")
+
+    @field_validator("bbox")
+    @classmethod
+    def _box(cls, value: Box | None) -> Box | None:
+        return _checked_box(value)
+
+    @model_validator(mode="after")
+    def _one(self) -> "StacConfig":
+        if (self.path is None) == (self.url is None):
+            raise ValueError("needs either path (a saved item or item collection) or url (a search)")
+        return self
+
+
+class TilesConfig(ConfigPart):
+    """Tiles of one zoom of a web map, put together without resampling in EPSG:3857."""
+
+    url: WebUrl = Field(description="With {z}, {x} and {y} (counted from the top), or {-y} (from the bottom)")
+    zoom: int = Field(ge=0, le=23)
+    tile_px: Literal[256, 512] = 256
+
+    @field_validator("url")
+    @classmethod
+    def _template(cls, value: str) -> str:
+        if not ("{z}" in value and "{x}" in value and ("{y}" in value) != ("{-y}" in value)):
+            raise ValueError("url needs {z}, {x} and either {y} or {-y}, such as https://tiles.example/{z}/{x}/{y}.png")
+        return value
+
+
+class CloudConfig(ConfigPart):
+    """Which pixels a given mask calls clouds; nothing here guesses."""
+
+    path: Path | None = Field(default=None, description="Raster on the same grid; else a band of the imagery itself")
+    band: int = Field(default=1, ge=1, description="Band, from 1")
+    values: tuple[int, ...] = Field(min_length=1, description="Values that mean cloud")
+
+
+class ImageryConfig(Licensed):
+    """One georeferenced raster: a file, or exactly one of `cog`, `stac` and `tiles`, which are fetched once and kept."""
+
+    path: Path | None = Field(default=None, description="GeoTIFF, JPEG, PNG, JPEG 2000 or VRT")
+    cog: WebUrl | None = Field(default=None, description="URL of a cloud-optimised GeoTIFF; only the pixels of `bbox` are fetched")
+    stac: StacConfig | None = None
+    tiles: TilesConfig | None = None
+    bbox: Box | None = Field(
+        default=None, description="West, south, east, north: the part that is fetched; west > east crosses the antimeridian (tiles only)"
+    )
+    sha256: Digest | None = Field(default=None, description="The file, or what was fetched, must have this digest")
+    clouds: CloudConfig | None = None
     crs: str | None = Field(default=None, description="CRS to use when the file has none; recorded in the release")
     acquired: str | None = Field(
         default=None, pattern=r"^\d{4}(-\d{2}(-\d{2})?)?$", description="Date of acquisition: year, month or day, ISO"
@@ -52,15 +120,89 @@ class ImageryConfig(Licensed):
             date.fromisoformat({4: f"{value}-01-01", 7: f"{value}-01"}.get(len(value), value))
         return value
 
+    @field_validator("bbox")
+    @classmethod
+    def _box(cls, value: Box | None) -> Box | None:
+        return _checked_box(value)
 
-class VectorConfig(Licensed):
-    """Features from a vector or OSM file."""
+    @model_validator(mode="after")
+    def _one_place(self) -> "ImageryConfig":
+        given = [name for name in ("path", "cog", "stac", "tiles") if getattr(self, name) is not None]
+        if len(given) != 1:
+            raise ValueError(f"needs exactly one of path, cog, stac and tiles, has {given or 'none'}")
+        if self.tiles is not None and (self.acquired is None or self.bbox is None):
+            raise ValueError("tiles need acquired (the date of the pictures, which tiles do not say) and bbox")
+        if self.tiles is None and self.bbox is not None and self.bbox[0] > self.bbox[2]:
+            raise ValueError("bbox crosses the antimeridian, which only tiles can: use two sources")
+        if self.path is not None and self.bbox is not None:
+            raise ValueError("bbox is for what is fetched (cog, stac, tiles); cut a file with scenes.windows")
+        return self
 
-    path: Path
+    @property
+    def is_fetched(self) -> bool:
+        """Whether a snapshot is made of it (what is on the web, and what is put together of several files)."""
+        return self.path is None or self.path.suffix.lower() == ".vrt"
+
+
+class FeatureConfig(Licensed):
+    """What identifies features, wherever they come from."""
+
+    sha256: Digest | None = Field(default=None, description="The file, or what was fetched, must have this digest")
     layer: str | None = Field(default=None, description="Layer of a GeoPackage")
     crs: str | None = Field(default=None, description="CRS to use when the file has none")
     id_property: str | None = Field(default=None, description="Property that identifies a feature; else its geometry does")
     id_prefix: str = Field(default="", description="Put before the id, such as osm/way/")
+
+
+class VectorConfig(FeatureConfig):
+    """Features from a vector or OSM file."""
+
+    path: Path
+
+
+class OverpassConfig(ConfigPart):
+    """A question to an Overpass server: asked once, its answer kept."""
+
+    url: WebUrl = "https://overpass-api.de/api/interpreter"
+    query: str | None = Field(
+        default=None, max_length=100_000, description="Overpass QL with [out:json]; else made of the tag expressions of `categories`"
+    )
+    categories: tuple[str, ...] = Field(default=(), description="Categories to ask for; none: all that have tag expressions")
+    date: str | None = Field(
+        default=None, pattern=r"^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}Z$", description="State of the map, where the server keeps history"
+    )
+    timeout_s: int = Field(default=180, ge=1, le=900, description="What the server may take")
+
+    @model_validator(mode="after")
+    def _query(self) -> "OverpassConfig":
+        if self.query is not None and "[out:json]" not in self.query.replace(" ", ""):
+            raise ValueError("query needs the setting [out:json]")
+        if self.query is not None and (self.categories or self.date):
+            raise ValueError("query says everything itself: leave categories and date out")
+        return self
+
+
+class PoiConfig(FeatureConfig):
+    """Points of interest: a vector or OSM file, a saved Overpass answer, or a question to an Overpass server."""
+
+    path: Path | None = Field(
+        default=None, description="OSM (.osm.pbf, .osm, .bz2, .gz, Overpass .json), GeoPackage, GeoJSON, CSV, GeoParquet"
+    )
+    overpass: OverpassConfig | None = None
+    bbox: Box | None = Field(default=None, description="West, south, east, north: only POIs inside; west > east crosses the antimeridian")
+
+    @field_validator("bbox")
+    @classmethod
+    def _box(cls, value: Box | None) -> Box | None:
+        return _checked_box(value)
+
+    @model_validator(mode="after")
+    def _one_place(self) -> "PoiConfig":
+        if (self.path is None) == (self.overpass is None):
+            raise ValueError("needs either path or overpass")
+        if self.overpass is not None and self.overpass.query is None and self.bbox is None:
+            raise ValueError("overpass without a query needs bbox")
+        return self
 
 
 class AnnotationConfig(VectorConfig):
@@ -76,12 +218,36 @@ class GridConfig(ConfigPart):
 
 
 class AroundPoisConfig(ConfigPart):
-    """Scenes around points of interest, shifted inside the raster where they would reach over its edge."""
+    """Scenes around points of interest, shifted inside the raster where they would reach over its edge.
 
-    categories: tuple[str, ...] = Field(min_length=1)
-    size_px: int = Field(gt=0)
-    limit: int = Field(default=1, ge=0)
-    min_spacing_m: float = Field(default=0.0, ge=0)
+    Which of them is decided by the seed and the POIs' ids alone; rare categories choose first.
+    """
+
+    categories: tuple[str, ...] = Field(default=(), description="Categories to choose from; those of `quota` when none are given")
+    size_px: int | None = Field(default=None, gt=0, description="Side of a scene in native pixels")
+    size_m: float | None = Field(default=None, gt=0, description="Side of a scene on the ground; rounded up to whole native pixels")
+    limit: int | None = Field(default=None, ge=0, description="Scenes in all; 1 when there is no quota")
+    quota: dict[str, Annotated[int, Field(ge=0)]] = Field(default={}, description="Category → scenes at most")
+    per_region: int | None = Field(default=None, ge=1, description="Scenes of a category in one region at most")
+    region_km: float = Field(default=1.0, gt=0, description="Side of a region")
+    min_spacing_m: float = Field(default=0.0, ge=0, description="Smallest distance between two chosen POIs")
+    check_gsd: bool = Field(default=True, description="Leave out POIs whose every category needs finer pixels (coarsest_gsd_m)")
+
+    @model_validator(mode="after")
+    def _sizes(self) -> "AroundPoisConfig":
+        if (self.size_px is None) == (self.size_m is None):
+            raise ValueError("needs either size_px or size_m")
+        if not self.categories and not self.quota:
+            raise ValueError("needs categories or quota")
+        stray = sorted(set(self.quota) - set(self.categories)) if self.categories else []
+        if stray:
+            raise ValueError(f"quota names {stray}, which categories do not list")
+        return self
+
+    @property
+    def wanted(self) -> tuple[str, ...]:
+        """The categories to choose from."""
+        return self.categories or tuple(self.quota)
 
 
 class ScenesConfig(ConfigPart):
@@ -92,7 +258,28 @@ class ScenesConfig(ConfigPart):
     )
     grid: GridConfig | None = None
     around_pois: AroundPoisConfig | None = None
+    same_as: str | None = Field(
+        default=None, description="Name of the source of another date: scenes on the footprints of its scenes, one series per footprint"
+    )
     min_valid_share: float = Field(default=0.9, gt=0, le=1, description="Scenes with a smaller share of valid pixels are dropped")
+    max_gsd_m: float | None = Field(default=None, gt=0, description="Scenes with a larger true pixel are dropped")
+    min_gsd_m: float | None = Field(default=None, gt=0, description="Scenes with a smaller true pixel are dropped")
+    max_blank_share: float = Field(
+        default=1.0, gt=0, le=1, description="Scenes in which more of the valid pixels have one and the same value are dropped"
+    )
+    max_bright_share: float = Field(
+        default=1.0,
+        gt=0,
+        le=1,
+        description="Scenes in which more of the valid pixels are saturated in the picture (250 of 255) are dropped",
+    )
+    max_cloud_share: float | None = Field(default=None, ge=0, le=1, description="By the mask of imagery.clouds, which it needs")
+
+    @model_validator(mode="after")
+    def _one_way(self) -> "ScenesConfig":
+        if self.same_as is not None and (self.windows or self.grid or self.around_pois):
+            raise ValueError("same_as takes the footprints of another source: leave windows, grid and around_pois out")
+        return self
 
 
 class SourceConfig(ConfigPart):
@@ -100,10 +287,16 @@ class SourceConfig(ConfigPart):
 
     name: str = Field(pattern=r"^[a-z][a-z0-9_-]*$")
     imagery: ImageryConfig
-    pois: tuple[VectorConfig, ...] = ()
+    pois: tuple[PoiConfig, ...] = ()
     footprints: tuple[VectorConfig, ...] = ()
     annotations: tuple[AnnotationConfig, ...] = ()
     scenes: ScenesConfig
+
+    @model_validator(mode="after")
+    def _clouds(self) -> "SourceConfig":
+        if self.scenes.max_cloud_share is not None and self.imagery.clouds is None:
+            raise ValueError("scenes.max_cloud_share needs imagery.clouds: the mask that says where clouds are")
+        return self
 
 
 class QueryConfig(ConfigPart):
@@ -318,6 +511,20 @@ class QuarantineConfig(ConfigPart):
     allowed_share: float = Field(default=0.0, ge=0, le=1, description="Share of items per stage that may be quarantined")
 
 
+class NetworkConfig(ConfigPart):
+    """Manners on the web: one request at a time, waits that servers ask for, limits of time and size."""
+
+    user_agent: str = Field(default="trigpoint/0.1 (dataset builder; one request at a time)", min_length=1, max_length=200)
+    timeout_s: float = Field(default=60.0, gt=0, description="Per read; an Overpass question may take its own timeout_s more")
+    attempts: int = Field(default=4, ge=1, le=20, description="How often a request is sent when the server is busy or away")
+    backoff_s: float = Field(default=5.0, ge=0, description="Wait after the first failure; doubled each time")
+    max_wait_s: float = Field(default=120.0, ge=0, description="Longest wait; a server that asks for more is left alone")
+    interval_s: float = Field(default=0.0, ge=0, description="Shortest time between two requests")
+    max_bytes: int = Field(default=512 << 20, ge=1, description="Largest answer")
+    max_px: int = Field(default=1 << 28, ge=1, description="Most pixels of one raster that are fetched or put together")
+    max_tiles: int = Field(default=4096, ge=1, description="Most tiles of one source")
+
+
 class RunConfig(ConfigPart):
     """Places and workers: changes nothing in the release."""
 
@@ -327,6 +534,8 @@ class RunConfig(ConfigPart):
     workers: int = Field(default=2, ge=1, description="Processes that work inside a task")
     chunk_size: int = Field(default=8, ge=1, description="Scenes per task run and per shard")
     catalogue_wait_s: float = Field(default=30.0, gt=0)
+    snapshots: Path = Field(default=Path("build/snapshots"), description="Folder of what was fetched; keep it, and nothing is asked again")
+    network: NetworkConfig = NetworkConfig()
 
 
 class ReleaseConfig(ConfigPart):
@@ -416,6 +625,7 @@ def load_config(path: Path) -> ReleaseConfig:
                     "output": _absolute(base, config.run.output),
                     "work": _absolute(base, config.run.work),
                     "store": _store_from(base, config.run.store),
+                    "snapshots": _absolute(base, config.run.snapshots),
                 }
             ),
         }
@@ -449,11 +659,12 @@ def _place(location: tuple[int | str, ...]) -> str:
 
 def _source_from(base: Path, source: SourceConfig) -> SourceConfig:
     def placed(part: Any) -> Any:
-        return part.model_copy(update={"path": _absolute(base, part.path)})
+        return part if part is None or part.path is None else part.model_copy(update={"path": _absolute(base, part.path)})
 
+    imagery = placed(source.imagery)
     return source.model_copy(
         update={
-            "imagery": placed(source.imagery),
+            "imagery": imagery.model_copy(update={"stac": placed(imagery.stac), "clouds": placed(imagery.clouds)}),
             **{name: tuple(placed(part) for part in getattr(source, name)) for name in ("pois", "footprints", "annotations")},
         }
     )
@@ -492,11 +703,34 @@ def check_names(config: ReleaseConfig) -> list[str]:
         ]
     for source in config.sources:
         around = source.scenes.around_pois
-        for category in around.categories if around is not None else ():
+        named = [("scenes.around_pois", category) for category in (around.wanted if around is not None else ())]
+        named += [(f"pois.{k}.overpass", c) for k, part in enumerate(source.pois) if part.overpass for c in part.overpass.categories]
+        for place, category in named:
             if category not in taxonomy.by_id:
                 near = ", ".join(difflib.get_close_matches(category, list(taxonomy.by_id), n=3) or sorted(taxonomy.by_id)[:8])
-                place = f"sources.{source.name}.scenes.around_pois.categories"
-                problems.append(f"{place}: {category!r} is not in taxonomy {config.taxonomy.name}; nearest: {near}")
+                problems.append(
+                    f"sources.{source.name}.{place}.categories: {category!r} is not in taxonomy {config.taxonomy.name}; nearest: {near}"
+                )
+    return problems + _series_problems(config)
+
+
+def _series_problems(config: ReleaseConfig) -> list[str]:
+    """One line per `same_as` that names no source, a follower, or a source of the same date."""
+    by_name = {source.name: source for source in config.sources}
+    problems: list[str] = []
+    for source in config.sources:
+        first = source.scenes.same_as
+        place = f"sources.{source.name}.scenes.same_as"
+        if first is None:
+            continue
+        if first not in by_name or first == source.name:
+            problems.append(f"{place}: {first!r} is no other source; they are {', '.join(by_name)}")
+        elif by_name[first].scenes.same_as is not None:
+            problems.append(f"{place}: {first!r} itself follows {by_name[first].scenes.same_as!r}; name that one")
+        elif any(by_name[name].imagery.acquired is None and by_name[name].imagery.stac is None for name in (first, source.name)):
+            problems.append(f"{place}: a series needs imagery.acquired of both {first!r} and {source.name!r}")
+        elif source.imagery.stac is None and source.imagery.acquired == by_name[first].imagery.acquired:
+            problems.append(f"{place}: {first!r} and {source.name!r} are of the same date {source.imagery.acquired}; a series has several")
     return problems
 
 
@@ -521,12 +755,24 @@ def check_licences(config: ReleaseConfig) -> list[str]:
 
 
 def check_files(config: ReleaseConfig) -> list[str]:
-    """Return one line per input file of a configuration that is not there."""
-    paths = [("taxonomy", config.taxonomy)]
+    """Return one line per input file of a configuration that is not there or has another digest than its `sha256`."""
+    paths: list[tuple[str, Path | None, str | None]] = [("taxonomy", config.taxonomy, None)]
     for source in config.sources:
-        paths.append((f"sources.{source.name}.imagery", source.imagery.path))
+        imagery = source.imagery
+        is_file = not imagery.is_fetched
+        paths.append((f"sources.{source.name}.imagery", imagery.path, imagery.sha256 if is_file else None))
+        paths += [(f"sources.{source.name}.imagery.stac", part.path, None) for part in (imagery.stac,) if part is not None]
+        paths += [(f"sources.{source.name}.imagery.clouds", part.path, None) for part in (imagery.clouds,) if part is not None]
         for name in ("pois", "footprints", "annotations"):
-            paths += [(f"sources.{source.name}.{name}", part.path) for part in getattr(source, name)]
-    paths += [("query.paraphrases", path) for path in config.query.paraphrases]
-    paths += [(f"split.screen.{screen.name}", screen.path) for screen in config.split.screen]
-    return [f"{place}: {path} does not exist" for place, path in paths if not path.is_file()]
+            paths += [(f"sources.{source.name}.{name}", part.path, part.sha256) for part in getattr(source, name)]
+    paths += [("query.paraphrases", path, None) for path in config.query.paraphrases]
+    paths += [(f"split.screen.{screen.name}", screen.path, None) for screen in config.split.screen]
+    problems: list[str] = []
+    for place, path, expected in paths:
+        if path is None:
+            continue
+        if not path.is_file():
+            problems.append(f"{place}: {path} does not exist")
+        elif expected is not None and (found := digest_file(path)) != expected:
+            problems.append(f"{place}: {path} has the SHA-256 {found}, expected {expected} (key sha256); it is another version of the file")
+    return problems

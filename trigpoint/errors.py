@@ -12,6 +12,7 @@
         ProgramError                 a query program is malformed or its anchor denotes none or several
         ReleaseError                 a release folder cannot be read at all
         PredictionError              a prediction file cannot be read at all
+      FetchError                     an online source did not answer as it should         -> a later build may ask again
       ModelError                     a model adapter failed                               -> a task may retry
       BudgetError                    a language model may not be asked for more money; carries what remains
       CallMissingError               answers are replayed, and one was never recorded
@@ -70,6 +71,10 @@ class ReleaseError(InputError):
 
 class PredictionError(InputError):
     """A prediction file cannot be read at all."""
+
+
+class FetchError(TrigpointError):
+    """An online source did not answer, asked to be left alone, or answered with something that cannot be used."""
 
 
 class ModelError(TrigpointError):

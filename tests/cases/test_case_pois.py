@@ -12,12 +12,16 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import shapely
+import yaml
 from pyproj import Transformer
 
 from storage.artefacts import ArtefactStore
 from storage.catalogue import Catalogue
 from storage.osm import read_osm
 from storage.vectors import csv_text_guarded, read_features
+from tasks.collect import read_pois
+from tasks.workspace import Workspace
+from tests.tiny_project import make_project
 from trigpoint.errors import OsmError, VectorError
 from trigpoint.identity import digest_bytes
 from trigpoint.records.stage import ItemResult
@@ -150,6 +154,24 @@ def test_p09_absent_crs_is_crs84_and_null_crs_is_unknown(tmp_path: Path) -> None
     assert (absent.crs, absent.geometries[0].x, absent.geometries[0].y) == ("OGC:CRS84", 8.0, 50.0)
     with pytest.raises(VectorError, match=r"crs_null\.parquet': the CRS of column 'geometry' is null"):
         read_features(tmp_path / "crs_null.parquet")
+
+
+def test_p11_box_with_west_beyond_east_crosses_the_antimeridian(tmp_path: Path) -> None:
+    """stac-utils/stac-pydantic#122, #211: a bbox with west > east refused, or read as a belt round the globe."""
+    places = [(179.9, -17.0, "a"), (-179.9, -17.0, "b"), (179.6, -16.6, "c"), (0.0, -17.0, "d"), (178.0, -17.0, "e")]
+    path = write_geojson(tmp_path / "poi.geojson", [((x, y), {"name": name, "building": "school"}) for x, y, name in places])
+    box = [179.5, -17.5, -179.5, -16.5]
+    own = {"licence": "CC0-1.0", "attribution": "made for the tests"}
+    config = make_project(tmp_path / "project")
+    document = yaml.safe_load(config.read_text())
+    document["sources"][0]["pois"] = [{"path": str(path), "bbox": box, **own}]
+    config.write_text(yaml.safe_dump(document))
+    part = Workspace(config).config.sources[0].pois[0]
+
+    found = read_pois(part, path, "a", Workspace(config), [])
+
+    assert sorted(str(poi.name) for poi in found) == ["a", "b", "c"]
+    assert part.bbox == tuple(box)
 
 
 NAMES = [

@@ -1,7 +1,12 @@
-"""Which windows of a raster become scenes: grids without overlap, and windows around points."""
+"""Which windows of a raster become scenes: grids without overlap, and windows around chosen points."""
+
+from collections import Counter, deque
+from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from pyproj import Geod
 
 from trigpoint.imagery.windows import window_around_pixel
 from trigpoint.records.scene import Window
@@ -58,23 +63,130 @@ def window_around(col: float, row: float, size_px: int, width: int, height: int)
     return centred.model_copy(update={"col_off": shifted(centred.col_off, width), "row_off": shifted(centred.row_off, height)})
 
 
-def spread_points(lonlat: NDArray[np.float64], order: list[int], min_spacing_m: float, limit: int) -> list[int]:
-    """Choose points in the given order, keeping each at least `min_spacing_m` from those before; returns their indices.
+class Sampling(NamedTuple):
+    """How many points to choose, and how far apart.
+
+    Attributes:
+        quota: Category → how many at most; a point counts for every category it has. Only these categories are chosen.
+        limit: How many in all at most; None: no limit.
+        min_spacing_m: Smallest geodesic distance between two chosen points.
+        per_region: How many of a category in one region at most; None: no limit.
+        region_km: Side of a region, km.
+    """
+
+    quota: dict[str, int]
+    limit: int | None = None
+    min_spacing_m: float = 0.0
+    per_region: int | None = None
+    region_km: float = 1.0
+
+
+class Chosen(NamedTuple):
+    """Which points were chosen.
+
+    Attributes:
+        indices: In the order of choice.
+        missing: Category → how many of its quota were not found.
+        too_near: How many points were passed over because another chosen one is nearer than the spacing.
+    """
+
+    indices: list[int]
+    missing: dict[str, int]
+    too_near: int
+
+
+def choose_points(lonlat: NDArray[np.float64], categories: Sequence[tuple[str, ...]], order: Sequence[int], sampling: Sampling) -> Chosen:
+    """Choose points by quota per category and region with a minimum spacing; the order alone decides among equals.
+
+    Categories take turns, the one with the fewest points first, so that a common one never crowds out a rare one.
 
     Args:
         lonlat: (n, 2) WGS 84 degrees.
+        categories: Those of each point.
         order: Indices, most wanted first.
-        min_spacing_m: Smallest geodesic distance between two chosen points.
-        limit: How many to choose at most.
-    """
-    from pyproj import Geod
+        sampling: The rule.
 
-    geod = Geod(ellps="WGS84")
+    >>> points = np.array([[0.0, 0.0], [0.00001, 0.0], [1.0, 0.0]])
+    >>> choose_points(points, [("a",), ("a",), ("a", "b")], [0, 1, 2], Sampling({"a": 3, "b": 1}, min_spacing_m=50))
+    Chosen(indices=[2, 0], missing={'a': 1}, too_near=1)
+    """
+    regions = _regions(lonlat, sampling.region_km)
+    waiting = {c: deque(k for k in order if c in categories[k]) for c in sampling.quota}
+    turns = sorted(waiting, key=lambda c: (len(waiting[c]), c))
+    spacing = _Spacing(lonlat, sampling.min_spacing_m)
+    counts: Counter[str] = Counter()
+    here: Counter[tuple[str, tuple[int, int]]] = Counter()
     chosen: list[int] = []
-    for index in order:
-        if len(chosen) >= limit:
-            break
-        lon, lat = lonlat[index]
-        if all(geod.inv(lon, lat, *lonlat[other])[2] >= min_spacing_m for other in chosen):
-            chosen.append(index)
-    return chosen
+    seen: set[int] = set()
+    limit = len(order) if sampling.limit is None else sampling.limit
+
+    def is_full(k: int) -> bool:
+        asked = [c for c in categories[k] if c in sampling.quota]
+        return any(
+            counts[c] >= sampling.quota[c] or (sampling.per_region is not None and here[c, regions[k]] >= sampling.per_region)
+            for c in asked
+        )
+
+    while len(chosen) < limit and any(waiting.values()):
+        for category in turns:
+            while waiting[category] and len(chosen) < limit:
+                k = waiting[category].popleft()
+                if k in seen or is_full(k):
+                    continue
+                seen.add(k)
+                if not spacing.take(k):
+                    continue
+                chosen.append(k)
+                for own in categories[k]:
+                    counts[own] += 1
+                    here[own, regions[k]] += 1
+                break
+    missing = {c: sampling.quota[c] - counts[c] for c in sorted(sampling.quota) if counts[c] < sampling.quota[c]}
+    return Chosen(chosen, missing, spacing.n_refused)
+
+
+EARTH_DEGREE_KM = 111.32
+"""Length of a degree at the equator, km: regions are cells of about this measure, not survey districts."""
+
+
+def _regions(lonlat: NDArray[np.float64], region_km: float) -> list[tuple[int, int]]:
+    """Cells of a grid of whole steps in latitude; steps in longitude grow with latitude, so that cells keep their size."""
+    step = region_km / EARTH_DEGREE_KM
+    rows = np.floor(lonlat[:, 1] / step)
+    shrink = np.maximum(np.cos(np.radians((rows + 0.5) * step)), 1e-3)
+    cols = np.floor(lonlat[:, 0] * shrink / step)
+    return [(int(row), int(col)) for row, col in zip(rows, cols, strict=True)]
+
+
+class _Spacing:
+    """Points taken so far, and whether another is far enough from all of them."""
+
+    def __init__(self, lonlat: NDArray[np.float64], min_spacing_m: float) -> None:
+        self.lonlat, self.min_spacing_m = lonlat, min_spacing_m
+        self.n_refused = 0
+        self._taken: list[int] = []
+        self._geod = Geod(ellps="WGS84")
+        self._chord = _earth_centred(lonlat)
+
+    def take(self, k: int) -> bool:
+        """Take a point unless one taken before is nearer than the spacing."""
+        if self.min_spacing_m > 0 and self._taken:
+            taken = np.array(self._taken)
+            # a straight line through the Earth is never longer than the way along it: only what is near by it can be near
+            near = taken[np.linalg.norm(self._chord[taken] - self._chord[k], axis=1) < self.min_spacing_m]
+            lon, lat = self.lonlat[k]
+            if len(near):
+                ways = self._geod.inv(np.full(len(near), lon), np.full(len(near), lat), self.lonlat[near, 0], self.lonlat[near, 1])[2]
+                if np.any(np.asarray(ways) < self.min_spacing_m):
+                    self.n_refused += 1
+                    return False
+        self._taken.append(k)
+        return True
+
+
+def _earth_centred(lonlat: NDArray[np.float64]) -> NDArray[np.float64]:
+    """(n, 3) earth-centred coordinates on the ellipsoid, m."""
+    geod = Geod(ellps="WGS84")
+    lon, lat = np.radians(lonlat.T)
+    normal = geod.a / np.sqrt(1 - geod.es * np.sin(lat) ** 2)
+    return np.column_stack([normal * np.cos(lat) * np.cos(lon), normal * np.cos(lat) * np.sin(lon), normal * (1 - geod.es) * np.sin(lat)])

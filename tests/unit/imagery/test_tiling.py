@@ -1,0 +1,71 @@
+import numpy as np
+import pytest
+from pyproj import Geod
+
+from trigpoint.errors import InputError
+from trigpoint.imagery.bbox import check_box, in_box, parts_of_box
+from trigpoint.imagery.tiling import Sampling, choose_points
+
+GEOD = Geod(ellps="WGS84")
+
+
+def test_quotas_hold_per_category_and_the_rare_one_goes_first() -> None:
+    random = np.random.default_rng(3)
+    points = random.uniform(0, 1, (200, 2))
+    kinds = [("cafe", "shop") if k % 20 == 0 else (("tower",) if k % 50 == 7 else ("cafe",)) for k in range(200)]
+    chosen = choose_points(points, kinds, range(200), Sampling({"cafe": 6, "shop": 3, "tower": 9}))
+
+    counts = {name: sum(name in kinds[k] for k in chosen.indices) for name in ("cafe", "shop", "tower")}
+    assert counts == {"cafe": 6, "shop": 3, "tower": 4}
+    assert chosen.missing == {"tower": 5}
+    assert len(set(chosen.indices)) == len(chosen.indices)
+
+
+def test_chosen_points_keep_their_distance_also_over_the_antimeridian() -> None:
+    random = np.random.default_rng(5)
+    points = np.column_stack(
+        [np.where(random.random(300) < 0.5, 179.99, -180.0) + random.uniform(0, 0.01, 300), random.uniform(60, 60.01, 300)]
+    )
+    chosen = choose_points(points, [("a",)] * 300, range(300), Sampling({"a": 300}, min_spacing_m=120.0))
+
+    picked = points[chosen.indices]
+    ways = [GEOD.inv(*picked[i], *picked[j])[2] for i in range(len(picked)) for j in range(i)]
+    assert min(ways) >= 120.0
+    assert chosen.too_near == 300 - len(picked) > 0
+    left = [k for k in range(300) if k not in chosen.indices]
+    assert all(min(GEOD.inv(*points[k], *other)[2] for other in picked) < 120.0 for k in left)
+
+
+def test_a_region_holds_no_more_than_its_share() -> None:
+    random = np.random.default_rng(7)
+    points = np.column_stack([random.uniform(20, 20.2, 400), random.uniform(59.9, 60.1, 400)])
+    chosen = choose_points(points, [("a",)] * 400, range(400), Sampling({"a": 400}, per_region=2, region_km=5.0))
+
+    spread = [GEOD.inv(20.0, 59.9, *points[k])[2] for k in chosen.indices]
+    assert 2 * 12 <= len(chosen.indices) <= 2 * 30  # about 11 × 22 km in cells of 5 km
+    assert max(spread) > 15_000
+
+
+def test_choice_follows_the_order_alone() -> None:
+    points = np.array([[0.0, 0.0], [0.5, 0.0], [1.0, 0.0]])
+    kinds = [("a",), ("a",), ("b",)]
+
+    assert choose_points(points, kinds, [1, 0, 2], Sampling({"a": 1, "b": 1})).indices == [2, 1]
+    assert choose_points(points, kinds, [2, 0, 1], Sampling({"a": 1, "b": 1}, limit=1)).indices == [2]
+    assert choose_points(points[:0], [], [], Sampling({"a": 1})).missing == {"a": 1}
+    assert choose_points(points, kinds, [0, 1, 2], Sampling({"a": 0})).indices == []
+
+
+def test_boxes_over_the_antimeridian() -> None:
+    points = np.array([[179.9, -17.0], [-179.9, -17.0], [179.6, -16.6], [0.0, -17.0], [178.0, -17.0], [180.0, -17.5]])
+
+    assert in_box(points, (179.5, -17.5, -179.5, -16.5)).tolist() == [True, True, True, False, False, True]
+    assert in_box(points, (-180.0, -90.0, 180.0, 90.0)).all()
+    assert parts_of_box((-180.0, 0.0, 180.0, 1.0)) == ((-180.0, 0.0, 180.0, 1.0),)
+    assert parts_of_box((180.0, 0.0, -179.0, 1.0)) == ((-180.0, 0.0, -179.0, 1.0),)
+
+
+@pytest.mark.parametrize("box", [(0, 1, 1, 0), (0, 0, 0, 1), (0, 0, 181, 1), (0, -91, 1, 0), (float("nan"), 0, 1, 1)])
+def test_what_is_no_box_is_refused(box: tuple[float, float, float, float]) -> None:
+    with pytest.raises(InputError, match="bbox"):
+        check_box(box)

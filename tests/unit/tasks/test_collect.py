@@ -1,0 +1,224 @@
+"""collect alone: which POIs and scenes a configuration finds, and why others are dropped."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import geopandas
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import shapely
+import yaml
+from pyproj import Geod, Transformer
+
+from tasks import collect
+from tasks.steps import Made
+from tasks.workspace import Workspace
+from tests.tiny_project import LEFT, PIXEL, TOP, make_project
+from tests.web_server import Reply, serving
+from trigpoint.errors import InputError
+from trigpoint.records.scene import Scene
+
+OWN = {"licence": "CC0-1.0", "attribution": "made for the tests"}
+GEOD = Geod(ellps="WGS84")
+
+
+def project(folder: Path, change: Callable[[dict[str, Any]], None]) -> Workspace:
+    """The tiny project with a changed first source; its second is left out."""
+    path = make_project(folder)
+    document = yaml.safe_load(path.read_text())
+    document["sources"] = document["sources"][:1]
+    change(document)
+    path.write_text(yaml.safe_dump(document, allow_unicode=True))
+    return Workspace(path)
+
+
+def collected(workspace: Workspace, source: str = "a") -> Made:
+    item = next(item for item in collect.plan(workspace, {}) if item.item_id == source)
+    return collect.make(workspace, item)
+
+
+def scenes_of(made: Made) -> list[Scene]:
+    return [Scene.model_validate_json(text) for text in made.tables["scene_record"].column("record").to_pylist()]
+
+
+def lonlat(col: float, row: float) -> list[float]:
+    x, y = Transformer.from_crs(32645, 4326, always_xy=True).transform(LEFT + col * PIXEL, TOP - row * PIXEL)
+    return [x, y]
+
+
+def write_pois(path: Path, places: dict[str, tuple[float, float]], **tags: str) -> None:
+    features = [
+        {"type": "Feature", "properties": {"id": name, **tags}, "geometry": {"type": "Point", "coordinates": lonlat(*place)}}
+        for name, place in places.items()
+    ]
+    path.write_text(json.dumps({"type": "FeatureCollection", "features": features}))
+
+
+def around(folder: Path, asked: dict[str, Any], **tags: str) -> Workspace:
+    """Nine schools 40 m apart on the first raster (240 m × 150 m) and the wish for scenes around them."""
+    places = {f"p{3 * i + j}": (80.0 + 80 * i, 70.0 + 80 * j) for i in range(3) for j in range(3)}
+
+    def change(document: dict[str, Any]) -> None:
+        write_pois(folder / "schools.geojson", places, **(tags or {"building": "school"}))
+        document["sources"][0]["pois"] = [{"path": "schools.geojson", "id_property": "id", **OWN}]
+        document["sources"][0]["scenes"] = {"around_pois": asked}
+
+    return project(folder, change)
+
+
+def test_quota_and_spacing_choose_the_same_pois_whatever_their_order_in_the_file(tmp_path: Path) -> None:
+    asked = {"quota": {"school": 3}, "size_px": 60, "min_spacing_m": 50.0}
+    workspace = around(tmp_path / "one", asked)
+    other = around(tmp_path / "two", asked)
+    document = json.loads((tmp_path / "two" / "schools.geojson").read_text())
+    (tmp_path / "two" / "schools.geojson").write_text(json.dumps({**document, "features": document["features"][::-1]}))
+
+    first, second = scenes_of(collected(workspace)), scenes_of(collected(other))
+
+    assert [scene.poi_id for scene in first] == [scene.poi_id for scene in second]
+    assert len(first) == 3
+    pois = {row["poi_id"]: row for row in collected(workspace).tables["poi"].to_pylist()}
+    spots = [pois[scene.poi_id] for scene in first]
+    assert min(GEOD.inv(a["lon"], a["lat"], b["lon"], b["lat"])[2] for a in spots for b in spots if a is not b) >= 50.0
+
+
+def test_a_quota_that_is_not_met_is_told_with_its_reasons(tmp_path: Path) -> None:
+    made = collected(around(tmp_path, {"quota": {"school": 20, "temple": 1}, "size_px": 60, "min_spacing_m": 41.0}))
+
+    dropped = {drop.item_id: drop for drop in made.drops if drop.reason_code == "quota_not_met"}
+    assert dropped["around_pois/temple"].n == 1
+    chosen = len(scenes_of(made))
+    assert dropped["around_pois/school"].n == 20 - chosen
+    assert f"9 POIs lie on the raster, {9 - chosen} are nearer than 41 m" in dropped["around_pois/school"].detail
+
+
+def test_size_on_the_ground_becomes_whole_native_pixels(tmp_path: Path) -> None:
+    made = collected(around(tmp_path, {"categories": ["school"], "size_m": 30.2}))
+
+    (scene,) = scenes_of(made)
+    assert (scene.width, scene.height) == (61, 61)  # 30.2 m in pixels of 0.4999 m: 60.4, rounded up
+    assert scene.width * scene.frame.gsd_m == pytest.approx(30.5, abs=0.1)
+
+
+def test_patches_of_a_mercator_raster_have_their_size_on_the_ground() -> None:
+    from trigpoint.geometry.frames import fit_frame
+
+    gsd = fit_frame("EPSG:3857", (0.5, 0.0, 9520000.0, 0.0, -0.5, 3200000.0), 1, 1).gsd_m
+    assert gsd == pytest.approx(0.5 * 0.8866, abs=2e-3)  # cos 27.6°
+
+
+def test_a_poi_whose_category_needs_finer_pixels_is_dropped_with_the_limit(tmp_path: Path) -> None:
+    workspace = around(tmp_path, {"categories": ["school"], "size_px": 60})
+    path = tmp_path / "settlement.v1.yaml"
+    taxonomy = yaml.safe_load(path.read_text())
+    for category in taxonomy["categories"]:
+        if category["id"] == "school":
+            category["coarsest_gsd_m"] = 0.3
+    path.write_text(yaml.safe_dump(taxonomy, sort_keys=False))
+
+    made = collected(workspace)
+
+    assert scenes_of(made) == []
+    assert {drop.reason_code for drop in made.drops} == {"gsd_too_coarse_for_category", "quota_not_met"} - {"quota_not_met"}
+    assert "a pixel of 0.5 m is too coarse for school, which need 0.3 m or finer" in made.drops[0].detail
+
+
+def test_overture_places_are_found_by_their_struct_columns(tmp_path: Path) -> None:
+    table = pa.table(
+        {
+            "id": ["08f1", "08f2"],
+            "names": pa.array(
+                [{"primary": "Shree School", "common": [("ne", "x")]}, {"primary": "Bar", "common": None}],
+                pa.struct([("primary", pa.string()), ("common", pa.map_(pa.string(), pa.string()))]),
+            ),
+            "categories": pa.array(
+                [{"primary": "school", "alternate": ["education", "primary_school"]}, {"primary": "bar", "alternate": None}],
+                pa.struct([("primary", pa.string()), ("alternate", pa.list_(pa.string()))]),
+            ),
+            "sources": [[{"dataset": "meta", "record_id": "1"}], []],
+            "bbox": [{"xmin": 1.0, "ymin": 1.0}, {"xmin": 1.0, "ymin": 1.0}],
+            "geometry": shapely.to_wkb([shapely.Point(lonlat(100, 100)), shapely.Point(lonlat(200, 100))]),
+        }
+    )
+    geo = {"version": "1.1.0", "primary_column": "geometry", "columns": {"geometry": {"encoding": "WKB", "geometry_types": ["Point"]}}}
+    tmp_path.joinpath("p").mkdir()
+    pq.write_table(table.replace_schema_metadata({b"geo": json.dumps(geo).encode()}), tmp_path / "p" / "places.parquet")
+
+    def change(document: dict[str, Any]) -> None:
+        document["sources"][0]["pois"] = [{"path": "places.parquet", "id_property": "id", "id_prefix": "overture/", **OWN}]
+        taxonomy = yaml.safe_load((tmp_path / "p" / "settlement.v1.yaml").read_text())
+        next(c for c in taxonomy["categories"] if c["id"] == "school")["osm"] = ["categories.primary=school"]
+        (tmp_path / "p" / "settlement.v1.yaml").write_text(yaml.safe_dump(taxonomy, sort_keys=False))
+
+    (row,) = collected(project(tmp_path / "p", change)).tables["poi"].to_pylist()
+
+    assert (row["poi_id"], row["name"], list(row["categories"])) == ("overture/08f1", "Shree School", ["school"])
+    assert json.loads(row["tags"]) == {
+        "id": "08f1",
+        "names.primary": "Shree School",
+        "names.common.ne": "x",
+        "categories.primary": "school",
+        "categories.alternate": "education;primary_school",
+        "sources": '[{"dataset": "meta", "record_id": "1"}]',
+    }
+
+
+def test_overpass_is_asked_once_and_a_rebuild_never(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+    lon, lat = lonlat(200, 100)
+    answer = {"elements": [{"type": "node", "id": 2**53 + 1, "lat": lat, "lon": lon, "tags": {"building": "school", "name": "Ω"}}]}
+    with serving() as server:
+        url = server.put("/api", Reply(json.dumps(answer).encode()))
+
+        def change(document: dict[str, Any]) -> None:
+            asked = {"url": url, "categories": ["school"]}
+            document["sources"][0]["pois"] = [{"overpass": asked, "bbox": [85.5, 27.6, 85.6, 27.7], **OWN}]
+            document["run"]["snapshots"] = "kept"
+
+        workspace = project(tmp_path, change)
+        with pytest.raises(InputError, match=r"sources\.a\.pois\.0: not fetched yet; `trigpoint build` does"):
+            collected(workspace)
+        assert server.asked == []
+        workspace.may_fetch = True
+        made = collected(workspace)
+        key = [item.inputs for item in collect.plan(workspace, {})]
+        assert len(server.asked) == 1
+        assert b"nwr" in server.asked[0].body
+
+    again = Workspace(workspace.config_path)  # the server is gone
+    assert [item.inputs for item in collect.plan(again, {})] == key
+    assert collected(again).tables["poi"].equals(made.tables["poi"])
+    assert made.tables["poi"].column("poi_id").to_pylist() == [f"osm/node/{2**53 + 1}"]
+
+
+def test_an_overpass_server_that_fails_quarantines_its_source_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+    with serving() as server:
+        url = server.put("/api", Reply(json.dumps({"elements": [], "remark": "runtime error: out of memory"}).encode()))
+
+        def change(document: dict[str, Any]) -> None:
+            document["sources"][0]["pois"] = [{"overpass": {"url": url}, "bbox": [85.5, 27.6, 85.6, 27.7], **OWN}]
+
+        workspace = project(tmp_path, change)
+        workspace.may_fetch = True
+        with pytest.raises(InputError, match=r"sources\.a\.pois\.0: Overpass answer of .* is incomplete: 'runtime error: out of memory'"):
+            collected(workspace)
+
+
+def test_geopackage_and_csv_find_the_same_pois(tmp_path: Path) -> None:
+    point = lonlat(100, 100)
+
+    def change(document: dict[str, Any]) -> None:
+        frame = geopandas.GeoDataFrame({"id": ["x"], "building": ["school"]}, geometry=[shapely.Point(*point)], crs=4326)
+        frame.to_crs(32645).to_file(tmp_path / "p.gpkg")
+        (tmp_path / "p.csv").write_text(f"id,building,lon,lat\nx,school,{point[0]!r},{point[1]!r}\n")
+        keys = {"id_property": "id", **OWN}
+        document["sources"][0]["pois"] = [{"path": "p.gpkg", **keys, "id_prefix": "g/"}, {"path": "p.csv", **keys, "id_prefix": "c/"}]
+
+    csv, package = collected(project(tmp_path, change)).tables["poi"].to_pylist()[::-1]
+
+    assert (csv["poi_id"], package["poi_id"]) == ("c/x", "g/x")
+    assert (csv["lon"], csv["lat"]) == pytest.approx((package["lon"], package["lat"]), abs=1e-9)

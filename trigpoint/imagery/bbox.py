@@ -1,0 +1,52 @@
+"""Boxes in longitude and latitude; west > east means that a box crosses the antimeridian.
+
+Source: RFC 7946 (GeoJSON), section 5.2. Not here: bounds in the CRS of a raster (`trigpoint.imagery.windows`).
+"""
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trigpoint.errors import InputError
+
+LonLatBox = tuple[float, float, float, float]
+"""(west, south, east, north), WGS 84 degrees; west > east crosses 180°."""
+
+
+def check_box(box: LonLatBox) -> None:
+    """Check that a box lies on the Earth and covers something.
+
+    Raises:
+        InputError: a number is not finite or out of range, south is not below north, or west equals east.
+    """
+    west, south, east, north = box
+    if not (all(math.isfinite(v) for v in box) and -180 <= west <= 180 and -180 <= east <= 180 and -90 <= south < north <= 90):
+        raise InputError(f"bbox {list(box)} is no box, expected [west, south, east, north] in degrees with south < north")
+    if west == east:
+        raise InputError(f"bbox {list(box)} has no width; west > east means that it crosses the antimeridian")
+
+
+def parts_of_box(box: LonLatBox) -> tuple[LonLatBox, ...]:
+    """Return the box, or its two halves when it crosses the antimeridian.
+
+    >>> parts_of_box((179.5, -17.5, -179.5, -16.5))
+    ((179.5, -17.5, 180.0, -16.5), (-180.0, -17.5, -179.5, -16.5))
+    """
+    west, south, east, north = box
+    if west <= east:
+        return (box,)
+    halves: tuple[LonLatBox, ...] = ((west, south, 180.0, north), (-180.0, south, east, north))
+    return tuple(half for half in halves if half[0] < half[2])
+
+
+def in_box(lonlat: NDArray[np.float64], box: LonLatBox) -> NDArray[np.bool_]:
+    """Say which points (n, 2) lie in a box, edges included.
+
+    >>> in_box(np.array([[179.9, 0.0], [-179.9, 0.0], [0.0, 0.0]]), (179.5, -1.0, -179.5, 1.0)).tolist()
+    [True, True, False]
+    """
+    west, south, east, north = box
+    lon, lat = lonlat[:, 0], lonlat[:, 1]
+    between: NDArray[np.bool_] = (lon >= west) & (lon <= east) if west <= east else (lon >= west) | (lon <= east)
+    return between & (lat >= south) & (lat <= north)
