@@ -17,14 +17,16 @@ from trigpoint.audit.findings import AuditError, AuditReport, Notebook
 from trigpoint.audit.forms import check_forms
 from trigpoint.audit.georeferencing import SCALE_SLACK, SCALE_TOLERANCE, check_scene, shorter_side
 from trigpoint.audit.hashing import Grid, check_hashes
+from trigpoint.audit.language import check_language, check_language_queries, check_language_scene
 from trigpoint.audit.outline import polygon_of
 from trigpoint.audit.ownership import FILE as INSTANCES
 from trigpoint.audit.ownership import Masks, check_ownership, read_masks
+from trigpoint.audit.phrases import Lexicon
 from trigpoint.audit.programs import Node, World
 from trigpoint.audit.queries import check_absence, check_all, check_answer, check_difficulty, check_form
 from trigpoint.audit.reading import Query, Release, Scene, read_release, scene_edges
 from trigpoint.audit.relations import Limits, check_algebra, check_relations, expect_relations, measure, stored_verdicts
-from trigpoint.audit.sentences import check_sentences
+from trigpoint.audit.sentences import SentenceParser, check_sentences
 from trigpoint.audit.sources import check_sources
 from trigpoint.audit.splits import check_splits
 
@@ -35,6 +37,7 @@ NOT_RECUT = "provenance is recorded, not re-cut: the original rasters were not g
 NOT_CERTIFIED = (
     "category names: whether a thing is what its category says",
     "naturalness of sentences: only their meaning is checked",
+    "free language: what a text says beyond the grammar, and whether an absent concept is plausible",
     "completeness: whether every thing in the pixels has an instance",
     "drops: their counts by reason cannot be derived from a release",
     "screening: the lists of other data sets are not in a release",
@@ -78,14 +81,17 @@ def audit_release(folder: Path, sources: Path | None = None, progress: Progress 
             node = check_form(query, notes)
             if node is not None:
                 nodes[query.query_id] = node
+    lexicon = Lexicon(release.taxonomy)
+    with notes.guard("check_failed", "queries.jsonl", "language"):
+        check_language_queries(release, lexicon, notes)
     jitters = read_certificate(release, None if certificate else REPEATED, notes)
     grids: dict[str, Grid] = {}
     for done, scene in enumerate(release.scenes.values()):
         tell("scenes", done, len(release.scenes))
         with notes.guard("check_failed", scene.path, scene.scene_id, "a scene that can be checked"):
-            _audit_scene(release, scene, nodes, jitters, grids, notes)
+            _audit_scene(release, scene, nodes, jitters, grids, lexicon, notes)
     tell("scenes", len(release.scenes), len(release.scenes))
-    _audit_across(release, nodes, grids, sources, notes, tell)
+    _audit_across(release, nodes, grids, lexicon, sources, notes, tell)
     left_open = [NOT_RECUT] if sources is None else []
     if jitters is not None and jitters.repeated < jitters.jitters:
         left_open.append(f"stability of answers: {jitters.repeated} of the certificate's {jitters.jitters} jitters were repeated")
@@ -93,7 +99,13 @@ def audit_release(folder: Path, sources: Path | None = None, progress: Progress 
 
 
 def _audit_scene(
-    release: Release, scene: Scene, nodes: dict[str, Node], jitters: Certificate | None, grids: dict[str, Grid], notes: Notebook
+    release: Release,
+    scene: Scene,
+    nodes: dict[str, Node],
+    jitters: Certificate | None,
+    grids: dict[str, Grid],
+    lexicon: Lexicon,
+    notes: Notebook,
 ) -> None:
     """Audit all that belongs to one scene."""
     derived = check_scene(release, scene, notes)
@@ -111,7 +123,9 @@ def _audit_scene(
             extent = (columns.start, rows.start, columns.stop, rows.stop)
             check_boxes(instance, polygon_of(masks.parts[instance.instance_id]), extent, INSTANCES, notes)
     edges = scene_edges(release, scene.scene_id, [i.instance_id for i in present], notes)
+    parser = SentenceParser(release.taxonomy, north_up=scene.north_up)
     if not present:
+        check_language_scene(release, scene.scene_id, None, lexicon, parser, notes)
         return
     limits = Limits.of(release, frame, shorter_side(frame, masks.valid))
     m = measure(present, masks, frame, limits)
@@ -143,6 +157,8 @@ def _audit_scene(
     if jitters is not None:
         with notes.guard("check_failed", "queries.jsonl", scene.scene_id, "a certificate that can be repeated"):
             check_stability(world, masks, scene.scene_id, queries, jitters, notes)
+    with notes.guard("check_failed", "queries.jsonl", scene.scene_id, "language that can be checked"):
+        check_language_scene(release, scene.scene_id, world, lexicon, parser, notes)
 
 
 def _audit_query(release: Release, query: Query, node: Node, world: World, masks: Masks, notes: Notebook) -> None:
@@ -152,12 +168,19 @@ def _audit_query(release: Release, query: Query, node: Node, world: World, masks
 
 
 def _audit_across(
-    release: Release, nodes: dict[str, Node], grids: dict[str, Grid], sources: Path | None, notes: Notebook, tell: Progress
+    release: Release,
+    nodes: dict[str, Node],
+    grids: dict[str, Grid],
+    lexicon: Lexicon,
+    sources: Path | None,
+    notes: Notebook,
+    tell: Progress,
 ) -> None:
     """Audit what spans scenes: queries against each other, sentences, splits, exports, and the sources when they are given."""
     steps: list[tuple[str, str, Callable[[], None]]] = [
         ("queries", "queries.jsonl", lambda: check_all(release, nodes, notes)),
         ("sentences", "queries.jsonl", lambda: check_sentences(release, notes)),
+        ("language", "language.jsonl", lambda: check_language(release, lexicon, notes)),
         ("splits", "splits", lambda: check_splits(release, nodes, grids, notes)),
         ("coco", "exports/coco.json", lambda: check_coco(release, notes)),
         ("dota", "exports/dota", lambda: check_dota(release, notes)),

@@ -6,9 +6,10 @@ opinion about values.
 
 import json
 import re
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 import numpy as np
 import pyarrow as pa
@@ -18,6 +19,8 @@ import yaml
 from numpy.typing import NDArray
 
 from trigpoint.audit.findings import Notebook
+
+T = TypeVar("T")
 
 compute: Any = pyarrow.compute
 """Its functions are made at import time: checkers cannot see them."""
@@ -48,6 +51,20 @@ QUERY_KEYS = (
     "query_id", "scene_id", "form", "level", "program", "canonical", "answer_ids", "answerable", "kind", "polarity", "sentences",
     "counterfactual_of", "difficulty", "annotation_id", "category",
 )  # fmt: skip
+LANGUAGE_FORMS = ("vocabulary", "referring", "reasoning")
+NULL_IN_LANGUAGE = ("level", "program", "canonical", "counterfactual_of", "difficulty")
+"""Keys of a query that a language query has not."""
+
+ANNOTATIONS, ITEMS = "annotations.jsonl", "language.jsonl"
+ANNOTATION_KEYS = ("annotation_id", "scene_id", "category", "name", "instance_ids", "boxable", "why_no_boxes")
+ITEM_KEYS = (
+    "item_id", "annotation_id", "scene_id", "form", "polarity", "text", "original", "provider", "stage2", "verdict", "claims", "state",
+    "reason", "query_id",
+)  # fmt: skip
+WORDS = ("synonyms", "broader", "narrower", "parts", "look_alikes", "vocabulary")
+"""Lists of words of a category."""
+
+CLAIM_KEYS = ("kind", "measured", "text", "verdict")
 
 
 @dataclass(frozen=True)
@@ -138,6 +155,55 @@ class Query:
 
 
 @dataclass(frozen=True)
+class LanguageQuery:
+    """One line of queries.jsonl with a form of free language."""
+
+    query_id: str
+    scene_id: str
+    form: str
+    answer_ids: tuple[str, ...]
+    answerable: bool
+    kind: str
+    polarity: str
+    sentences: tuple[str, ...]
+    annotation_id: str
+    category: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Annotation:
+    """One line of annotations.jsonl."""
+
+    annotation_id: str
+    scene_id: str
+    category: tuple[str, ...]
+    name: str
+    instance_ids: tuple[str, ...]
+    boxable: bool
+    why_no_boxes: str | None
+
+
+@dataclass(frozen=True)
+class Item:
+    """One line of language.jsonl; of the claims their verdicts."""
+
+    item_id: str
+    annotation_id: str
+    scene_id: str
+    form: str
+    polarity: str
+    text: str
+    original: str
+    provider: str
+    stage2: str | None
+    verdict: str
+    claims: tuple[str, ...]
+    state: str
+    reason: str
+    query_id: str | None
+
+
+@dataclass(frozen=True)
 class Category:
     """One category of the taxonomy: `of` is the category that its axis is limited to."""
 
@@ -149,6 +215,12 @@ class Category:
     plural: str | None
     phrase: str | None
     instanceable: bool = True
+    synonyms: tuple[str, ...] = ()
+    broader: tuple[str, ...] = ()
+    narrower: tuple[str, ...] = ()
+    parts: tuple[str, ...] = ()
+    look_alikes: tuple[str, ...] = ()
+    vocabulary: tuple[str, ...] = ()
 
 
 @dataclass
@@ -186,13 +258,17 @@ class Edges:
 
 @dataclass
 class Release:
-    """What could be read of a release."""
+    """What could be read of a release. `queries` holds those with a program, `language_queries` the others, `query_order` all of them."""
 
     folder: Path
     manifest: dict[str, Any]
     scenes: dict[str, Scene] = field(default_factory=dict[str, Scene])
     instances: dict[str, Instance] = field(default_factory=dict[str, Instance])
     queries: dict[str, Query] = field(default_factory=dict[str, Query])
+    language_queries: dict[str, LanguageQuery] = field(default_factory=dict[str, LanguageQuery])
+    query_order: list[tuple[str, str]] = field(default_factory=list[tuple[str, str]])
+    annotations: dict[str, Annotation] = field(default_factory=dict[str, Annotation])
+    items: dict[str, Item] = field(default_factory=dict[str, Item])
     relations: pa.Table | None = None
     taxonomy: Taxonomy = field(default_factory=Taxonomy)
 
@@ -214,6 +290,15 @@ class Release:
         outline = cast("dict[str, Any]", rules).get("outline") if isinstance(rules, dict) else None
         value = cast("dict[str, Any]", outline).get("tolerance_px") if isinstance(outline, dict) else None
         return float(value) if isinstance(value, int | float) else 1.0
+
+    def any_query(self, query_id: str) -> "Query | LanguageQuery | None":
+        """Return a query of any form."""
+        return self.queries.get(query_id) or self.language_queries.get(query_id)
+
+    @property
+    def all_queries(self) -> "list[Query | LanguageQuery]":
+        """The queries of all forms."""
+        return [*self.queries.values(), *self.language_queries.values()]
 
     def instances_of(self, scene_id: str) -> list[Instance]:
         """Return the instances of one scene in table order."""
@@ -273,9 +358,21 @@ def read_release(folder: Path, manifest: dict[str, Any], notes: Notebook) -> Rel
         for number, line in enumerate(read_lines(folder, "queries.jsonl"), start=1):
             with notes.guard("row_unreadable", "queries.jsonl", f"line {number}"):
                 query = _query(json.loads(line), notes)
-                if query.query_id in release.queries:
+                if release.any_query(query.query_id) is not None:
                     notes.add("id_twice", "queries.jsonl", query.query_id, "one line", "several")
-                release.queries[query.query_id] = query
+                if isinstance(query, Query):
+                    release.queries[query.query_id] = query
+                else:
+                    release.language_queries[query.query_id] = query
+                release.query_order.append((query.scene_id, query.query_id))
+    for annotation in _lines(folder, ANNOTATIONS, ANNOTATION_KEYS, _annotation, "annotation_unreadable", notes):
+        if annotation.annotation_id in release.annotations:
+            notes.add("id_twice", ANNOTATIONS, annotation.annotation_id, "one line", "several")
+        release.annotations[annotation.annotation_id] = annotation
+    for item in _lines(folder, ITEMS, ITEM_KEYS, _item, "item_unreadable", notes):
+        if item.item_id in release.items:
+            notes.add("id_twice", ITEMS, item.item_id, "one line", "several")
+        release.items[item.item_id] = item
     with notes.guard("taxonomy_unreadable", "taxonomy"):
         release.taxonomy = read_taxonomy(folder, notes)
     _check_order(release, notes)
@@ -364,28 +461,85 @@ def _instance(row: dict[str, Any]) -> Instance:
     return Instance(**values)
 
 
-def _query(row: dict[str, Any], notes: Notebook) -> Query:
+def _query(row: dict[str, Any], notes: Notebook) -> Query | LanguageQuery:
     """Make a query of a line; raises when a value has another type than the format says."""
     for key in QUERY_KEYS:
         if key not in row:
             notes.add("query_key", "queries.jsonl", row.get("query_id"), f"key {key}", "missing")
     for key in sorted(set(row) - set(QUERY_KEYS)):
         notes.add("query_key", "queries.jsonl", row.get("query_id"), f"no key {key}", row[key])
-    if row.get("annotation_id") is not None:
+    is_language = row.get("form") in LANGUAGE_FORMS
+    if is_language:
+        for key in NULL_IN_LANGUAGE:
+            if row.get(key) is not None:
+                notes.add("query_key", "queries.jsonl", row.get("query_id"), f"{key} null", row[key])
+    elif row.get("annotation_id") is not None:
         notes.add("query_key", "queries.jsonl", row.get("query_id"), "annotation_id null", row["annotation_id"])
-    values = {n: row.get(n) for n in Query.__dataclass_fields__}
-    for name in ("query_id", "scene_id", "form", "canonical", "kind", "polarity", "difficulty"):
+    values = {n: row.get(n) for n in (LanguageQuery if is_language else Query).__dataclass_fields__}
+    for name in ("query_id", "scene_id", "form", "kind", "polarity", *(("annotation_id",) if is_language else ("canonical", "difficulty"))):
         _must_be(str, name, values[name])
-    _must_be(int, "level", values["level"])
     _must_be(bool, "answerable", values["answerable"])
+    for name in ("answer_ids", "sentences", "category"):
+        values[name] = _texts(name, values[name])
+    if is_language:
+        return LanguageQuery(**cast("dict[str, Any]", values))
+    _must_be(int, "level", values["level"])
     if values["counterfactual_of"] is not None:
         _must_be(str, "counterfactual_of", values["counterfactual_of"])
-    for name in ("answer_ids", "sentences", "category"):
-        _must_be(list, name, values[name])
-        for entry in cast("list[Any]", values[name]):
-            _must_be(str, name, entry)
-        values[name] = tuple(cast("list[str]", values[name]))
     return Query(**cast("dict[str, Any]", values))
+
+
+def _lines(folder: Path, file: str, keys: tuple[str, ...], make: Callable[[dict[str, Any]], T], code: str, notes: Notebook) -> list[T]:
+    """Read the lines of a file that only releases with language have; what cannot be read is noted under `code` and left out."""
+    if not (folder / file).exists():
+        return []
+    lines: list[str] = []
+    with notes.guard("table_unreadable", file):
+        lines = read_lines(folder, file)
+    found: list[T] = []
+    for number, line in enumerate(lines, start=1):
+        with notes.guard(code, file, f"line {number}"):
+            row = cast("dict[str, Any]", json.loads(line))
+            if sorted(row) != sorted(keys):
+                notes.add(code, file, f"line {number}", sorted(keys), sorted(row))
+            found.append(make(row))
+    return found
+
+
+def _annotation(row: dict[str, Any]) -> Annotation:
+    for name in ("annotation_id", "scene_id", "name"):
+        _must_be(str, name, row[name])
+    _must_be(bool, "boxable", row["boxable"])
+    if row["why_no_boxes"] is not None:
+        _must_be(str, "why_no_boxes", row["why_no_boxes"])
+    values: dict[str, Any] = {name: row[name] for name in ANNOTATION_KEYS}
+    for name in ("category", "instance_ids"):
+        values[name] = _texts(name, row[name])
+    return Annotation(**values)
+
+
+def _item(row: dict[str, Any]) -> Item:
+    for name in ("item_id", "annotation_id", "scene_id", "form", "polarity", "text", "original", "provider", "verdict", "state", "reason"):
+        _must_be(str, name, row[name])
+    for name in ("stage2", "query_id"):
+        if row[name] is not None:
+            _must_be(str, name, row[name])
+    _must_be(list, "claims", row["claims"])
+    for claim in row["claims"]:
+        if sorted(claim) != list(CLAIM_KEYS):
+            raise ValueError(f"a claim has the keys {list(CLAIM_KEYS)}, found {sorted(claim)}")
+        for name in CLAIM_KEYS:
+            _must_be(str, name, claim[name])
+    values: dict[str, Any] = {name: row[name] for name in ITEM_KEYS}
+    values["claims"] = tuple(claim["verdict"] for claim in row["claims"])
+    return Item(**values)
+
+
+def _texts(name: str, value: object) -> tuple[str, ...]:
+    _must_be(list, name, value)
+    for entry in cast("list[Any]", value):
+        _must_be(str, name, entry)
+    return tuple(cast("list[str]", value))
 
 
 def _must_be(kind: type, name: str, value: object) -> None:
@@ -417,6 +571,7 @@ def read_taxonomy(folder: Path, notes: Notebook) -> Taxonomy:
                     plural=entry.get("plural"),
                     phrase=entry.get("phrase"),
                     instanceable=bool(entry.get("instanceable", entry.get("countable", True))),
+                    **{name: tuple(str(word) for word in entry.get(name) or ()) for name in WORDS},
                 )
                 taxonomy.categories[known.category_id] = known
                 notes.count("taxonomy")
@@ -460,9 +615,12 @@ def scene_edges(release: Release, scene_id: str, ids: list[str], notes: Notebook
 def _check_order(release: Release, notes: Notebook) -> None:
     """Rows come in the order that the format fixes, so that equal releases have equal bytes."""
     instances = [(i.scene_id, not i.countable, i.label if i.countable else i.plane) for i in release.instances.values()]
-    queries = [(q.scene_id, q.query_id) for q in release.queries.values()]
+    tables = (
+        ("scenes.parquet", list(release.scenes)), ("instances.parquet", instances), ("queries.jsonl", release.query_order),
+        (ANNOTATIONS, list(release.annotations)), (ITEMS, list(release.items)),
+    )  # fmt: skip
     with notes.guard("order_wrong", "instances.parquet"):
-        for file, keys in (("scenes.parquet", list(release.scenes)), ("instances.parquet", instances), ("queries.jsonl", queries)):
+        for file, keys in tables:
             notes.count("orders")
             if keys != sorted(cast("list[Any]", keys)):
                 notes.add("order_wrong", file, "", "sorted as docs/release-format.md says", "another order")

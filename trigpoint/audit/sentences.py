@@ -125,6 +125,12 @@ class SentenceParser:
         found = {node.meaning(): node for node, end in self._root(text) if end == len(text)}
         return [found[key] for key in sorted(found)]
 
+    def parse_any(self, text: str) -> list[Node]:
+        """Return every distinct program that a text can mean, read as a sentence or as a description of one thing."""
+        words = words_of(text)
+        found = {node.meaning(): node for node, end in (*self._root(words), *self._described(words, 0)) if end == len(words)}
+        return [found[key] for key in sorted(found)]
+
     def _root(self, text: Words) -> Readings:
         yield from self._many(text, ALL, self._plural)
         yield from self._many(text, EVERY, self._singular)

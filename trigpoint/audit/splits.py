@@ -15,7 +15,7 @@ from trigpoint.audit.findings import Notebook
 from trigpoint.audit.grouping import CLOSE_M, OPEN_M, Grouping, Pairs, check_groups, components
 from trigpoint.audit.hashing import Grid
 from trigpoint.audit.programs import Node, pairs_of
-from trigpoint.audit.reading import Query, Release, read_json, read_lines
+from trigpoint.audit.reading import LanguageQuery, Query, Release, read_json, read_lines
 
 INPUT_KEYS = ("crs", "gsd_m", "image", "north", "query_id", "sentence")
 SPLITS = ("train", "val", "test")
@@ -74,13 +74,13 @@ class Split:
         """Note a finding in this file."""
         self.notes.add(code, self.file, item, expected, found)
 
-    def queries_of(self, split: str) -> list[Query]:
-        """Return the queries of a split: those listed, or all of its scenes."""
+    def queries_of(self, split: str) -> list[Query | LanguageQuery]:
+        """Return the queries of a split: those listed (with a program, all of them), or all of its scenes, of any form."""
         listed = self.content.get("queries")
         if isinstance(listed, dict):
             ids = cast("dict[str, list[str]]", listed).get(split, [])
             return [self.release.queries[query] for query in ids if query in self.release.queries]
-        return [query for query in self.release.queries.values() if self.place.get(query.scene_id) == split]
+        return [query for query in self.release.all_queries if self.place.get(query.scene_id) == split]
 
     def splits_of(self, scenes: Iterable[str]) -> set[str]:
         """Return the splits (or `left_out`) that scenes are in."""
@@ -329,7 +329,7 @@ def _check_queries(split: Split) -> None:
         _check_held_out(split, rule, held)
     times = Counter(query for ids in listed.values() for query in ids)
     for query in sorted(query for query, number in times.items() if number > 1 or query not in split.release.queries):
-        split.note("protocol_query_wrong", query, "a query of the release, once", f"{times[query]} times")
+        split.note("protocol_query_wrong", query, "a query of the release with a program, once", f"{times[query]} times")
     for query in split.release.queries.values():
         if query.query_id not in split.nodes:
             continue
@@ -434,7 +434,9 @@ def _check_proof(split: Split, pairs: Pairs) -> None:
     scenes = Counter(split.place[scene] for scene in split.release.scenes if scene in split.place)
     compare("scenes", {name: scenes[name] for name in SPLITS}, proof.get("scenes"))
     compare("queries", {name: len(queries[name]) for name in SPLITS}, proof.get("queries"))
-    levels = {name: dict(sorted(Counter(str(query.level) for query in queries[name]).items())) for name in SPLITS}
+    levels = {
+        name: dict(sorted(Counter(str(query.level) for query in queries[name] if isinstance(query, Query)).items())) for name in SPLITS
+    }
     compare("levels", levels, proof.get("levels"))
     for name in SPLITS:
         answerable = sum(query.answerable for query in queries[name])
@@ -465,7 +467,7 @@ def _check_inputs(release: Release, file: str, queries: set[str], notes: Noteboo
             if sorted(row) != list(INPUT_KEYS):
                 notes.add("input_keys", file, row.get("query_id"), list(INPUT_KEYS), sorted(row))
             found.append(str(row["query_id"]))
-            query = release.queries.get(found[-1])
+            query = release.any_query(found[-1])
             scene = release.scenes.get(query.scene_id) if query else None
             if query is None or scene is None:
                 continue

@@ -42,13 +42,14 @@ def _coarse_source(folder: Path) -> None:
     (folder / "c.geojson").write_text(json.dumps({"type": "FeatureCollection", "features": features}), encoding="utf-8")
 
 
-def make_split_project(folder: Path, geographic: dict[str, Any] | None = None, policy: str = "mark") -> Path:
+def make_split_project(folder: Path, geographic: dict[str, Any] | None = None, policy: str = "mark", **changes: Any) -> Path:
     """Write the project; returns its configuration.
 
     Args:
         folder: Where to.
         geographic: Configuration of the geographic protocol; by region, 3 km, when it is left out.
         policy: What screening does with the scenes at the eastern end of source b.
+        **changes: Of top-level keys of the configuration.
     """
     split = {
         "protocols": PROTOCOLS,
@@ -56,7 +57,7 @@ def make_split_project(folder: Path, geographic: dict[str, Any] | None = None, p
         "screen": [{"name": "seen", "footprints": "seen.geojson"}],
         "screen_policy": policy,
     }
-    path = make_project(folder, split=split)
+    path = make_project(folder, split=split, **changes)
     _coarse_source(folder)
     to_lonlat = Transformer.from_crs(32645, 4326, always_xy=True)
     seen = shapely.box(LEFT + 5200, TOP - 40, LEFT + 5230, TOP - 20)

@@ -488,7 +488,7 @@ def build(folder: Path, sources: Path) -> None:
     manifest = {
         "name": "tiny", "version": "1", "title": "Tiny", "description": "made by hand", "format_version": 1, "rules": RULES,
         "protocols_left_out": {"geographic": "all is in one place"},
-        "config_sha256": "0" * 64, "versions": {}, "files": [], "unknown_is_other": {"roof": "every roof was looked at"},
+        "config_sha256": "0" * 64, "versions": {}, "files": [], "unknown_is_other": {"roof": "every roof was looked at"}, "language": None,
         "licences": [
             {"source": "drone", "layer": "pixels", "licence": "CC0-1.0", "attribution": "nobody", "url": None},
             {"source": "mosaic", "layer": "pixels", "licence": "CC0-1.0", "attribution": "nobody", "url": None},

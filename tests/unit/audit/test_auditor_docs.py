@@ -9,7 +9,8 @@ import trigpoint.audit
 FOLDER = Path(trigpoint.audit.__file__).parent
 DOCUMENT = Path(__file__).parents[3] / "docs" / "audit.md"
 NAMED_INDIRECTLY = re.compile(
-    r"^(edge_(opposite|missing|extra|verdict)|obb_\w+|gsd_(nominal|wrong)|(rectangle|orientation|pixel_area|scale|convergence|image_up)_wrong)$"
+    r"^(edge_(opposite|missing|extra|verdict)|obb_\w+|gsd_(nominal|wrong)|(rectangle|orientation|pixel_area|scale|convergence|image_up)_wrong|"
+    r"(annotation|item)_unreadable)$"
 )
 """Codes that a variable holds when they are noted."""
 
