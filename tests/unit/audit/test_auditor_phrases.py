@@ -17,7 +17,7 @@ TAXONOMY = Taxonomy(
         one.category_id: one
         for one in (
             category(
-                "house", synonyms=("dwelling",), broader=("building",), narrower=("villa",), parts=("chimney",), look_alikes=("green house",)
+                "house", synonyms=("dwelling",), broader=("building",), narrower=("villa",), parts=("chimney",), look_alikes=("green house",),
             ),
             category("boat", vocabulary=("ship", "vessel", "mast"), parts=("mast",)),
             category("swimming_pool"),
