@@ -3,8 +3,9 @@
 import json
 import math
 import sys
+from contextlib import ExitStack
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -15,19 +16,21 @@ from shapely.geometry.base import BaseGeometry
 from storage.osm import is_overpass, read_osm
 from storage.rasters import RasterSource, open_source, read_window, write_scene_tif
 from storage.vectors import SetAside, read_features, tags_of
-from tasks.fetch import SourceFiles, acquired_of, files_of
+from tasks.fetch import SourceFiles, acquired_of, files_of, series_of
 from tasks.steps import Done, Item, Made
 from tasks.workspace import Workspace
-from trigpoint.config import AroundPoisConfig, PoiConfig, SourceConfig, VectorConfig
+from trigpoint.config import AroundPoisConfig, PoiConfig, ScenesConfig, SourceConfig, VectorConfig
 from trigpoint.errors import InputError, RasterError
-from trigpoint.geometry.frames import SceneFrame, fit_frame, lonlat_from_crs, transformer
+from trigpoint.geometry.frames import SceneFrame, apply_affine, fit_frame, lonlat_from_crs, transformer
 from trigpoint.geometry.repair import split_at_antimeridian
 from trigpoint.identity import digest_json, make_id
 from trigpoint.imagery.bbox import in_box
+from trigpoint.imagery.patch import Patch
 from trigpoint.imagery.phash import grey_grid, hash_text, variant_hashes
+from trigpoint.imagery.quality import blank_share, bright_share, cloud_share
 from trigpoint.imagery.tiling import Sampling, choose_points, grid_windows, window_around
 from trigpoint.imagery.view import rgb_of_patch
-from trigpoint.imagery.windows import transform_of_window
+from trigpoint.imagery.windows import clip_window, transform_of_window, window_of_points
 from trigpoint.records.scene import Poi, Scene, Window
 from trigpoint.records.stage import ArtefactRef, Drop, StageName
 from trigpoint.records.tables import GRID_SCHEMA, POI_SCHEMA, SCENE_SCHEMA
@@ -44,15 +47,22 @@ def plan(workspace: Workspace, done: Done) -> list[Item]:
     items: list[Item] = []
     for source in workspace.config.sources:
         files = files_of(workspace, source)
-        said = source.model_dump(mode="json", exclude={"footprints", "annotations"})
-        items.append(
-            Item(
-                item_id=source.name,
-                inputs=(*files.digests, digest_json(_without_folders(said))),
-                payload={"files": files.to_json()},
-            )
-        )
+        inputs = [*files.digests, _said(source)]
+        payload = {"files": files.to_json()}
+        first = series_of(workspace, source)
+        if first is not None:
+            inputs.append(digest_json(["series", first]))
+        if first is not None and first != source.name:
+            lender = source_config(workspace, first)
+            lent = files_of(workspace, lender)
+            inputs += [*lent.digests, _said(lender)]
+            payload["first"] = lent.to_json()
+        items.append(Item(item_id=source.name, inputs=tuple(inputs), payload=payload))
     return items
+
+
+def _said(source: SourceConfig) -> str:
+    return digest_json(_without_folders(source.model_dump(mode="json", exclude={"footprints", "annotations"})))
 
 
 def _without_folders(value: Any, key: str = "") -> Any:
@@ -80,11 +90,18 @@ def make(workspace: Workspace, item: Item) -> Made:
     scenes: list[Scene] = []
     grids: dict[str, NDArray[np.float64]] = {}
     acquired = acquired_of(config.imagery, own.imagery)
-    with open_source(own.imagery.path, crs_override=config.imagery.crs) as source:
-        wanted = _windows(config, source, pois, workspace, drops)
-        for window, how, poi_id in wanted:
+    with ExitStack() as open_files:
+        source = open_files.enter_context(open_source(own.imagery.path, crs_override=config.imagery.crs))
+        clouds = _open_clouds(config, own, source, open_files)
+        wanted = _lent_windows(config, item, source, workspace, drops) if "first" in item.payload else None
+        if wanted is None:
+            wanted = _windows(config, source, pois, workspace, drops)
+            if series_of(workspace, config) is not None:
+                wanted = [each._replace(series_id=_series_id(source, each.window)) for each in wanted]
+        for each in wanted:
+            window = each.window
             try:
-                cut = _cut(config, acquired, source, window, how, poi_id, workspace, drops)
+                cut = _cut(config, acquired, source, clouds, each, workspace, drops)
             except RasterError as error:
                 scene_id = make_id("s", source.sha256, list(window.as_tuple()))
                 drops.append(
@@ -212,7 +229,65 @@ def set_aside_drop(stage: StageName, scope_id: str, part: VectorConfig, aside: S
     )
 
 
-_Wanted = tuple[Window, str, str | None]
+class _Wanted(NamedTuple):
+    window: Window
+    how: Literal["grid", "window", "poi"]
+    poi_id: str | None = None
+    series_id: str | None = None
+
+
+def _series_id(first: RasterSource, window: Window) -> str:
+    return make_id("series", first.sha256, list(window.as_tuple()))
+
+
+def _lent_windows(config: SourceConfig, item: Item, source: RasterSource, workspace: Workspace, drops: list[Drop]) -> list[_Wanted]:
+    """The footprints of the scenes of another source as windows of this one: the smallest that cover them, in native pixels."""
+    lender = source_config(workspace, str(config.scenes.same_as))
+    files = SourceFiles.model_validate(item.payload["first"])
+    if files.imagery is None:
+        raise InputError(files.problem)
+    found: list[_Wanted] = []
+    with open_source(files.imagery.path, crs_override=lender.imagery.crs) as first:
+        to_image = SceneFrame(source.crs, source.transform, fit_frame(source.crs, source.transform, source.width, source.height))
+        for each in _windows(lender, first, _all_pois(lender, files, workspace, []), workspace, []):
+            w, h = each.window.width, each.window.height
+            edge = shapely.get_coordinates(shapely.segmentize(shapely.box(0, 0, w, h), max(w, h) / 8))
+            x, y = apply_affine(transform_of_window(first.transform, each.window), edge).T
+            if first.crs != source.crs:
+                x, y = transformer(first.crs, source.crs).transform(x, y)
+            window = window_of_points(to_image.image_from_crs(np.column_stack([x, y])))
+            if clip_window(window, source.width, source.height) != window:
+                why = (
+                    f"window {each.window.as_tuple()} of source {lender.name!r} is {window.as_tuple()} here, which reaches over the raster"
+                )
+                series = _series_id(first, each.window)
+                drops.append(_drop(config.name, series, "series_outside_raster", why, "use a raster that covers the same place"))
+            else:
+                found.append(_Wanted(window, each.how, each.poi_id, _series_id(first, each.window)))
+    return found
+
+
+def _open_clouds(config: SourceConfig, files: SourceFiles, source: RasterSource, open_files: ExitStack) -> RasterSource | None:
+    """Open the cloud mask: a file on the grid of the imagery, or the imagery itself; None when clouds have no limit.
+
+    Raises:
+        RasterError: the mask is on another grid, or has no such band.
+    """
+    clouds = config.imagery.clouds
+    if clouds is None or config.scenes.max_cloud_share is None:
+        return None
+    if files.clouds is None:
+        mask = source
+    else:
+        mask = open_files.enter_context(open_source(files.clouds.path, crs_override=config.imagery.crs))
+        if (mask.width, mask.height) != (source.width, source.height) or not np.allclose(mask.transform, source.transform, rtol=1e-9):
+            raise RasterError(
+                f"cloud mask {files.clouds.path} has {mask.width} × {mask.height} pixels and the transform {mask.transform}, expected the "
+                f"grid of the imagery: {source.width} × {source.height}, {source.transform}; warp the mask (nearest neighbour)"
+            )
+    if clouds.band > mask.count:
+        raise RasterError(f"imagery.clouds.band is {clouds.band}, but {mask.path.name} has {mask.count} band(s); name another")
+    return mask
 
 
 def _windows(config: SourceConfig, source: RasterSource, pois: list[Poi], workspace: Workspace, drops: list[Drop]) -> list[_Wanted]:
@@ -225,18 +300,19 @@ def _windows(config: SourceConfig, source: RasterSource, pois: list[Poi], worksp
             why = f"window {window.as_tuple()} reaches over the raster of {source.width} × {source.height} pixels"
             drops.append(_drop(config.name, str(window.as_tuple()), "window_outside_raster", why, "move or shrink it"))
         else:
-            wanted.append((window, "window", None))
+            wanted.append(_Wanted(window, "window"))
     if scenes.grid is not None:
-        wanted += [(window, "grid", None) for window in grid_windows(source.width, source.height, scenes.grid.sizes_px)]
+        wanted += [_Wanted(window, "grid") for window in grid_windows(source.width, source.height, scenes.grid.sizes_px)]
     if scenes.around_pois is not None:
         wanted += _around_pois(config, source, pois, workspace, drops)
     unique: dict[tuple[int, int, int, int], _Wanted] = {}
     for entry in wanted:
-        if max(entry[0].width, entry[0].height) > MAX_SCENE_PX:
-            why = f"window {entry[0].as_tuple()} has a side of more than {MAX_SCENE_PX} pixels"
-            drops.append(_drop(config.name, str(entry[0].as_tuple()), "scene_too_large", why, "cut smaller scenes"))
+        place = entry.window.as_tuple()
+        if max(entry.window.width, entry.window.height) > MAX_SCENE_PX:
+            why = f"window {place} has a side of more than {MAX_SCENE_PX} pixels"
+            drops.append(_drop(config.name, str(place), "scene_too_large", why, "cut smaller scenes"))
             continue
-        unique.setdefault(entry[0].as_tuple(), entry)
+        unique.setdefault(place, entry)
     return list(unique.values())
 
 
@@ -278,7 +354,7 @@ def _around_pois(config: SourceConfig, source: RasterSource, pois: list[Poi], wo
     wanted: list[_Wanted] = []
     for k in picked.indices:
         col, row = float(pixels[k, 0]), float(pixels[k, 1])
-        wanted.append((window_around(col, row, sizes[k], source.width, source.height), "poi", chosen[k].poi_id))
+        wanted.append(_Wanted(window_around(col, row, sizes[k], source.width, source.height), "poi", chosen[k].poi_id))
     return wanted
 
 
@@ -346,12 +422,12 @@ def _cut(
     config: SourceConfig,
     acquired: str | None,
     source: RasterSource,
-    window: Window,
-    how: str,
-    poi_id: str | None,
+    clouds: RasterSource | None,
+    wanted: _Wanted,
     workspace: Workspace,
     drops: list[Drop],
 ) -> _Cut | None:
+    window = wanted.window
     scene_id = make_id("s", source.sha256, list(window.as_tuple()))
     patch = read_window(source, window)
     valid_share = float(np.count_nonzero(patch.valid)) / patch.valid.size
@@ -360,6 +436,12 @@ def _cut(
         drops.append(_drop(config.name, scene_id, "too_little_valid_area", why, "lower scenes.min_valid_share or choose another window"))
         return None
     frame = fit_frame(source.crs, patch.transform, window.width, window.height)
+    shares = _shares(config, patch, clouds)
+    fault = _fault_of(config.scenes, frame.gsd_m, shares)
+    if fault is not None:
+        reason, why, remedy = fault
+        drops.append(_drop(config.name, scene_id, reason, f"{why} in window {window.as_tuple()}", remedy))
+        return None
     grid = grey_grid(rgb_of_patch(patch).array, patch.valid)
     scene = Scene(
         scene_id=scene_id,
@@ -374,13 +456,45 @@ def _cut(
         licence=config.imagery.licence,
         attribution=config.imagery.attribution,
         acquired=acquired,
-        how=how,  # type: ignore[arg-type]
+        how=wanted.how,
         phash=tuple(hash_text(value) for value in variant_hashes(grid)),
         grey_sd=float(grid.std()),
-        poi_id=poi_id,
+        poi_id=wanted.poi_id,
         crs_overridden=source.crs_overridden,
+        series_id=wanted.series_id,
+        **shares,
     )
     return _Cut(scene, workspace.store.put_bytes(write_scene_tif(patch), ".tif"), grid)
+
+
+def _shares(config: SourceConfig, patch: Patch, clouds: RasterSource | None) -> dict[str, float]:
+    """Measure what the configuration limits."""
+    scenes, shares = config.scenes, dict[str, float]()
+    if scenes.max_blank_share < 1:
+        shares["blank_share"] = blank_share(patch)
+    if scenes.max_bright_share < 1:
+        shares["bright_share"] = bright_share(patch)
+    if clouds is not None and config.imagery.clouds is not None:
+        mask = read_window(clouds, patch.window).pixels[config.imagery.clouds.band - 1]
+        shares["cloud_share"] = cloud_share(mask, config.imagery.clouds.values, patch.valid)
+    return shares
+
+
+def _fault_of(scenes: ScenesConfig, gsd_m: float, shares: dict[str, float]) -> tuple[str, str, str] | None:
+    """Return reason code, what was found and the remedy when a scene is outside the limits of the configuration."""
+    if scenes.max_gsd_m is not None and gsd_m > scenes.max_gsd_m:
+        return "gsd_too_coarse", f"a pixel is {gsd_m:.4g} m, more than {scenes.max_gsd_m:g} m,", "raise scenes.max_gsd_m"
+    if scenes.min_gsd_m is not None and gsd_m < scenes.min_gsd_m:
+        return "gsd_too_fine", f"a pixel is {gsd_m:.4g} m, less than {scenes.min_gsd_m:g} m,", "lower scenes.min_gsd_m"
+    for name, what, limit in (
+        ("blank_share", "have one and the same value", scenes.max_blank_share),
+        ("bright_share", "are saturated", scenes.max_bright_share),
+        ("cloud_share", "are clouds by the mask", scenes.max_cloud_share),
+    ):
+        if name in shares and limit is not None and shares[name] > limit:
+            reason = f"too_{name.removesuffix('_share')}"
+            return reason, f"{shares[name]:.1%} of the valid pixels {what}, more than {limit:.0%},", f"raise scenes.max_{name}"
+    return None
 
 
 def _drop(source: str, item_id: str, reason_code: str, detail: str, remedy: str, *, is_quarantined: bool = False, n: int = 1) -> Drop:

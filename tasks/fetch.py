@@ -47,6 +47,13 @@ class SourceFiles(Record):
     problem: str = ""
 
 
+def series_of(workspace: Workspace, source: SourceConfig) -> str | None:
+    """Return the name of the source whose scenes lend a series their footprints, or None when the source is in no series."""
+    if source.scenes.same_as is not None:
+        return source.scenes.same_as
+    return source.name if any(other.scenes.same_as == source.name for other in workspace.config.sources) else None
+
+
 def files_of(workspace: Workspace, source: SourceConfig) -> SourceFiles:
     """Return the files of a source; what is missing is fetched when this process builds.
 

@@ -8,6 +8,7 @@ import math
 from collections.abc import Callable
 
 import numpy as np
+from numpy.typing import NDArray
 
 from trigpoint.errors import RasterError
 from trigpoint.geometry.frames import apply_affine, invert_affine
@@ -55,9 +56,7 @@ def window_of_bounds(transform: Transform, bounds: Bounds, snap_px: float = SNAP
     if not (all(math.isfinite(v) for v in bounds) and left < right and bottom < top):
         raise RasterError(f"bounds {bounds} cover nothing, expected (left, bottom, right, top) with left < right and bottom < top")
     corners = apply_affine(invert_affine(transform), np.array([(x, y) for x in (left, right) for y in (bottom, top)]))
-    col_off, row_off = (_snap(edge, snap_px, math.floor) for edge in corners.min(axis=0).tolist())
-    col_end, row_end = (_snap(edge, snap_px, math.ceil) for edge in corners.max(axis=0).tolist())
-    return Window(col_off=col_off, row_off=row_off, width=max(col_end - col_off, 1), height=max(row_end - row_off, 1))
+    return window_of_points(corners, snap_px)
 
 
 def window_around_pixel(col: int, row: int, width: int, height: int) -> Window:
@@ -67,6 +66,17 @@ def window_around_pixel(col: int, row: int, width: int, height: int) -> Window:
     (152, 22, 256, 256)
     """
     return Window(col_off=col - width // 2, row_off=row - height // 2, width=width, height=height)
+
+
+def window_of_points(points: NDArray[np.float64], snap_px: float = SNAP_PX) -> Window:
+    """Return the smallest window that covers image points (n, 2); edges within `snap_px` of the grid are on it.
+
+    >>> window_of_points(np.array([[1.999, 3.2], [8.003, 9.0]])).as_tuple()
+    (2, 3, 6, 6)
+    """
+    col_off, row_off = (_snap(edge, snap_px, math.floor) for edge in points.min(axis=0).tolist())
+    col_end, row_end = (_snap(edge, snap_px, math.ceil) for edge in points.max(axis=0).tolist())
+    return Window(col_off=col_off, row_off=row_off, width=max(col_end - col_off, 1), height=max(row_end - row_off, 1))
 
 
 def clip_window(window: Window, width: int, height: int) -> Window | None:

@@ -89,6 +89,8 @@ class Scene(Record):
         how: How the window was chosen.
         phash: The eight perceptual hashes, 16 hex digits each (`trigpoint.imagery.phash`).
         grey_sd: How much the picture varies, grey levels.
+        series_id: Of scenes that show one footprint on several dates; None where there is but one.
+        blank_share, bright_share, cloud_share: As measured (`trigpoint.imagery.quality`) where the configuration limits them.
     """
 
     scene_id: str
@@ -108,6 +110,10 @@ class Scene(Record):
     grey_sd: float = Field(ge=0)
     poi_id: str | None = None
     crs_overridden: bool = False
+    series_id: str | None = None
+    blank_share: float | None = None
+    bright_share: float | None = None
+    cloud_share: float | None = None
 
     @property
     def width(self) -> int:

@@ -99,7 +99,7 @@ def test_size_on_the_ground_becomes_whole_native_pixels(tmp_path: Path) -> None:
     made = collected(around(tmp_path, {"categories": ["school"], "size_m": 30.2}))
 
     (scene,) = scenes_of(made)
-    assert (scene.width, scene.height) == (61, 61)  # 30.2 m in pixels of 0.4999 m: 60.4, rounded up
+    assert (scene.width, scene.height) == (61, 61)  # 30.2 m in pixels of 0.5001 m: 60.4, rounded up
     assert scene.width * scene.frame.gsd_m == pytest.approx(30.5, abs=0.1)
 
 
@@ -222,3 +222,118 @@ def test_geopackage_and_csv_find_the_same_pois(tmp_path: Path) -> None:
 
     assert (csv["poi_id"], package["poi_id"]) == ("c/x", "g/x")
     assert (csv["lon"], csv["lat"]) == pytest.approx((package["lon"], package["lat"]), abs=1e-9)
+
+
+def series(folder: Path, *, pixel: float = PIXEL, left: float = LEFT, acquired: str = "2026-01", **scenes: Any) -> Workspace:
+    """The first raster and another of the same place and of another date, which follows it."""
+    import numpy as np
+    import rasterio
+
+    folder.mkdir(parents=True)
+    with rasterio.open(
+        folder / "winter.tif", "w", driver="GTiff", width=int(240 / pixel), height=int(150 / pixel), count=3, dtype="uint8",
+        crs="EPSG:32645", transform=rasterio.Affine(pixel, 0, left, 0, -pixel, TOP), photometric="RGB",
+    ) as target:  # fmt: skip
+        target.write(np.random.default_rng(9).integers(1, 255, (3, target.height, target.width), dtype=np.uint8))
+
+    def change(document: dict[str, Any]) -> None:
+        follower = {"path": "winter.tif", "acquired": acquired, **OWN}
+        document["sources"].append({"name": "winter", "imagery": follower, "scenes": {"same_as": "a", **scenes}})
+        document["sources"][0]["scenes"] = {"windows": [[20, 40, 100, 80], [300, 100, 180, 200]]}
+
+    return project(folder, change)
+
+
+def test_scenes_of_another_date_lie_on_the_same_footprints(tmp_path: Path) -> None:
+    workspace = series(tmp_path / "p")
+
+    first, second = scenes_of(collected(workspace)), scenes_of(collected(workspace, "winter"))
+
+    assert {scene.series_id: scene.window for scene in first} == {scene.series_id: scene.window for scene in second}
+    assert len({scene.series_id for scene in first}) == 2
+    assert all(str(scene.series_id).startswith("series-") for scene in first)
+    assert {scene.acquired for scene in (*first, *second)} == {"2025-06-01", "2026-01"}
+    assert not {scene.scene_id for scene in first} & {scene.scene_id for scene in second}
+    assert len(workspace.config.sources) == 2 and workspace.check() is None
+
+
+def test_a_series_of_other_pixels_is_not_resampled(tmp_path: Path) -> None:
+    second = scenes_of(collected(series(tmp_path / "p", pixel=0.75), "winter"))
+
+    # columns 20 to 120 and rows 40 to 120 of 0.5 m are columns 13.3 to 80 and rows 26.7 to 80 of 0.75 m
+    assert sorted(scene.window.as_tuple() for scene in second) == [(13, 26, 67, 54), (200, 66, 120, 134)]
+
+
+def test_a_footprint_that_the_other_date_does_not_cover_is_dropped(tmp_path: Path) -> None:
+    made = collected(series(tmp_path / "p", left=LEFT + 30), "winter")
+
+    assert len(scenes_of(made)) == 1
+    assert [drop.reason_code for drop in made.drops] == ["series_outside_raster"]
+    assert "window (20, 40, 100, 80) of source 'a' is (-40, 40, 100, 80) here" in made.drops[0].detail
+
+
+def test_without_a_series_there_is_no_series_id(tmp_path: Path) -> None:
+    assert {scene.series_id for scene in scenes_of(collected(project(tmp_path, lambda document: None)))} == {None}
+
+
+def test_a_series_needs_another_date(tmp_path: Path) -> None:
+    from trigpoint.config import check_names
+
+    assert check_names(series(tmp_path / "p", acquired="2025-06-01").config) == [
+        "sources.winter.scenes.same_as: 'a' and 'winter' are of the same date 2025-06-01; a series has several"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("limits", "reason", "text"),
+    [
+        ({"max_gsd_m": 0.4}, "gsd_too_coarse", "a pixel is 0.5001 m, more than 0.4 m, in window (0, 0, 480, 300)"),
+        ({"min_gsd_m": 0.6}, "gsd_too_fine", "a pixel is 0.5001 m, less than 0.6 m"),
+        ({"max_blank_share": 0.2}, "too_blank", "25.0% of the valid pixels have one and the same value, more than 20%"),
+        ({"max_bright_share": 0.2}, "too_bright", "25.0% of the valid pixels are saturated, more than 20%"),
+        ({"max_cloud_share": 0.3}, "too_cloud", "50.0% of the valid pixels are clouds by the mask, more than 30%"),
+        ({"max_blank_share": 0.3, "max_bright_share": 0.3, "max_cloud_share": 0.5, "max_gsd_m": 0.501, "min_gsd_m": 0.49}, None, ""),
+    ],
+)
+def test_scenes_outside_the_limits_are_dropped_with_what_was_measured(
+    tmp_path: Path, limits: dict[str, float], reason: str | None, text: str
+) -> None:
+    import numpy as np
+    import rasterio
+
+    def change(document: dict[str, Any]) -> None:
+        with rasterio.open(tmp_path / "a.tif", "r+") as raster:
+            raster.write(np.full((3, 150, 240), 255, np.uint8), window=rasterio.windows.Window(0, 0, 240, 150))
+            grid = raster.profile
+        mask = np.zeros((300, 480), np.uint8)
+        mask[:, 240:] = 3
+        grid.update(count=1, photometric="MINISBLACK")
+        with rasterio.open(tmp_path / "clouds.tif", "w", **grid) as target:
+            target.write(mask, 1)
+        document["sources"][0]["imagery"]["clouds"] = {"path": "clouds.tif", "values": [3, 9]}
+        document["sources"][0]["scenes"] = {"windows": [[0, 0, 480, 300]], **limits}
+
+    made = collected(project(tmp_path, change))
+
+    assert [drop.reason_code for drop in made.drops] == ([] if reason is None else [reason])
+    assert text in "".join(drop.detail for drop in made.drops)
+    for scene in scenes_of(made):
+        assert (scene.blank_share, scene.bright_share, scene.cloud_share) == (0.25, 0.25, 0.5)
+
+
+def test_a_cloud_mask_on_another_grid_is_refused(tmp_path: Path) -> None:
+    def change(document: dict[str, Any]) -> None:
+        document["sources"][0]["imagery"]["clouds"] = {"path": "b.tif", "values": [1]}
+        document["sources"][0]["scenes"] = {"windows": [[0, 0, 480, 300]], "max_cloud_share": 0.5}
+
+    with pytest.raises(InputError, match=r"cloud mask .*b\.tif has 480 × 300 pixels and the transform"):
+        collected(project(tmp_path, change))
+
+
+def test_a_pinned_file_that_changed_is_named_before_any_work(tmp_path: Path) -> None:
+    from trigpoint.config import check_files
+
+    workspace = project(tmp_path, lambda document: document["sources"][0]["imagery"].update(sha256="0" * 64))
+
+    (problem,) = check_files(workspace.config)
+    assert "sources.a.imagery: " in problem and "expected " + "0" * 64 in problem
