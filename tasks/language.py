@@ -14,12 +14,12 @@ from tasks.workspace import Workspace
 from trigpoint.geometry.frames import SceneFrame
 from trigpoint.identity import canonical_json
 from trigpoint.language.grounding import GroundedCheck, GroundScene, centroid_shares
-from trigpoint.language.items import RELEASED, Draft, judge_drafts
+from trigpoint.language.items import RELEASED, Draft, drafts_of, judge_drafts
 from trigpoint.language.offline import NAME, write_offline
 from trigpoint.language.targets import targets_of
 from trigpoint.programs.resolver import Resolver
 from trigpoint.records.base import Record
-from trigpoint.records.language import LanguageItem, LanguageTarget
+from trigpoint.records.language import Generated, LanguageItem, LanguageTarget, Verified
 from trigpoint.records.scene import Scene
 from trigpoint.records.stage import Drop, ItemResult
 
@@ -31,7 +31,8 @@ def plan(workspace: Workspace, done: Done) -> list[Item]:
     sources = results_by_item(done, "collect")
     digests = poi_digests(workspace, sources)
     items: list[Item] = []
-    for item in scene_items(workspace, done, ("boxes", "graph")):
+    needs = ("boxes", "graph") if workspace.config.language.provider == NAME else ("boxes", "graph", "calls")
+    for item in scene_items(workspace, done, needs):
         source = item.payload["scene"]["source"]
         payload = {**item.payload, "collect": sources[source].to_json()}
         items.append(item.model_copy(update={"inputs": (*item.inputs, digests[source]), "payload": payload}))
@@ -67,12 +68,14 @@ def make(workspace: Workspace, item: Item) -> Made:
     pois = poi_categories(workspace, item, _frame_of(scene), (scene.width, scene.height))
     ground, boxable = ground_scene(workspace, item, pois)
     targets = targets_of(ground.resolver, boxable) if ground is not None else []
+    config = workspace.config.language
+    provider = NAME if config.provider == NAME else config.model
     items: list[LanguageItem] = []
     for target in targets:
         assert ground is not None  # there are no targets without
         check = GroundedCheck(ground, target)
-        written = [one for one in write_offline(check) if one.form in workspace.config.language.forms]
-        items += judge_drafts(check, [Draft(one, one.text) for one in written], NAME)
+        drafts = _drafts(workspace, item, check)
+        items += judge_drafts(check, [draft for draft in drafts if draft.written.form in config.forms], provider)
     drops = [
         Drop(
             stage="language",
@@ -87,6 +90,18 @@ def make(workspace: Workspace, item: Item) -> Made:
     ]
     tables = {"annotation": _records(targets), "language_item": _records(items)}
     return Made(tables, drops=drops, n_in=len(items), n_out=sum(one.state in RELEASED for one in items))
+
+
+def _drafts(workspace: Workspace, item: Item, check: GroundedCheck) -> list[Draft]:
+    """What the provider wrote about a target: offline now, or what the calls before this step were answered."""
+    if "calls" not in item.payload:
+        return [Draft(written, written.text) for written in write_offline(check)]
+    answers = item_table(workspace, ItemResult.model_validate(item.payload["calls"]), "answer").to_pylist()
+    row = next(row for row in answers if row["annotation_id"] == check.target.annotation_id)
+    if row["generated"] is None:
+        return []
+    verified = Verified.model_validate_json(row["verified"]) if row["verified"] is not None else None
+    return drafts_of(Generated.model_validate_json(row["generated"]), verified)
 
 
 def _records(records: Sequence[Record]) -> pa.Table:

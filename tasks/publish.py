@@ -8,6 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from tasks.calls import prompt_files
 from tasks.language import released_language
 from tasks.scenes import collected_scenes, results_by_item
 from tasks.steps import Done, Item, Made
@@ -43,7 +44,7 @@ def plan(workspace: Workspace, done: Done) -> list[Item]:
         for entry in collected_scenes(workspace, done)
         if entry.scene.scene_id in graphs
     ]
-    steps = ("collect", "annotate", "boxes", "graph", "candidates", "selection", "language", "split")
+    steps = ("collect", "annotate", "boxes", "graph", "candidates", "selection", "calls", "language", "split")
     inputs = [f"{step}:{result.item_id}:{result.content_sha256}" for step in steps for result in done[step]]
     drops = [drop.to_json() for step in steps for result in done[step] for drop in result.drops]
     payload = {
@@ -115,7 +116,7 @@ def gather_content(workspace: Workspace, payload: dict[str, Any]) -> ReleaseCont
         rasters=rasters,
         taxonomy=workspace.taxonomy,
         taxonomy_file=config.taxonomy,
-        prompts=[],
+        prompts=_prompts(workspace),
         licences=licences(workspace),
         declared_licences={str(layer): licence for layer, licence in config.licences.declared().items()},
         review={"policy": config.review.policy, "note": config.review.note},
@@ -129,6 +130,16 @@ def gather_content(workspace: Workspace, payload: dict[str, Any]) -> ReleaseCont
     )
 
 
+def _prompt_row(path: Path) -> dict[str, Any]:
+    name, _, version = path.stem.rpartition(".v")
+    return {"name": name, "version": int(version), "sha256": digest_file(path)}
+
+
+def _prompts(workspace: Workspace) -> list[Path]:
+    config = workspace.config.language
+    return prompt_files() if config.forms and config.provider != NAME else []
+
+
 def _language(workspace: Workspace, items: list[LanguageItem]) -> dict[str, Any] | None:
     """The manifest's block on free language; None in a release without."""
     config = workspace.config.language
@@ -137,7 +148,7 @@ def _language(workspace: Workspace, items: list[LanguageItem]) -> dict[str, Any]
     return {
         "provider": config.provider,
         "model": config.model if config.provider != NAME else None,
-        "prompts": [],
+        "prompts": [_prompt_row(path) for path in _prompts(workspace)],
         "items": states_of(items),
         "rates": rates_of(items),
     }

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from tasks import annotate, boxes, collect, graph, language, publish, query, split
+from tasks import annotate, boxes, calls, collect, graph, language, publish, query, split
 from tasks.steps import Step
 from tasks.workspace import Workspace
 from trigpoint.config import LANGUAGE_PLACES
@@ -83,6 +83,21 @@ _ALL: tuple[Step, ...] = (
         data_files=lambda w: [w.config.taxonomy, *w.config.query.paraphrases],
         libraries=("pyarrow",),
         catalogue_tables=("program", "sentence"),
+        is_parallel=False,
+    ),
+    Step(
+        name="calls",
+        stage="language",
+        module="tasks.calls",
+        plan=calls.plan,
+        make=calls.make,
+        settings=lambda w: {
+            "rules": w.config.rules.to_json(),
+            "unknown_is_other": sorted(w.config.unknown_is_other),
+            "language": w.config.language.model_dump(mode="json", exclude=set(LANGUAGE_PLACES)),
+        },
+        data_files=lambda w: [w.config.taxonomy, *calls.prompt_files()],
+        libraries=(*_GEOMETRY, "scipy", "pillow", "jinja2"),
         is_parallel=False,
     ),
     Step(

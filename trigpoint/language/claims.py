@@ -166,10 +166,10 @@ class ClaimReader:
 
     def _in_the_image(self, words: Words, at: int) -> Iterator[tuple[ParsedClaim, int]]:
         """Places such as "in the upper left corner (of the image)", "on the eastern edge of the scene", "in the middle"."""
-        start = at
+        start, is_in = at, False
         for lead in ("in the", "at the", "on the", "along the", "near the", "toward the", "towards the", "to the", "the"):
             for after in _phrase(words, at, lead):
-                start = after
+                start, is_in = after, lead in ("in the", "at the", "on the")
                 break
             else:
                 continue
@@ -189,7 +189,7 @@ class ClaimReader:
                 if stop < len(words) and words[stop] in _IMAGE:
                     after, is_of_image = stop + 1, True
         is_of_other = not is_of_image and words[after : after + 1] == ("of",)
-        if is_of_other or not (has_part or is_of_image or is_screen or wind == "center"):
+        if is_of_other or not (has_part or is_of_image or is_screen or is_in or wind == "center"):
             return  # "to the north of the road" is a relation
         kind: ClaimKind = "screen" if is_screen else "position"
         yield ParsedClaim(kind, "", wind, swap=(start, end)), after

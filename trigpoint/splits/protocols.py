@@ -315,9 +315,8 @@ def _depth(material: Material) -> Division | Unsupported:
     where = _where(division)
 
     def is_in(query: SplitQuery, name: str) -> bool:
-        if query.level is None:
-            return False
-        return query.level >= TEST_MIN_LEVEL if name == "test" else query.level <= TRAIN_MAX_LEVEL
+        level = query.level or 0  # what has a program has a level
+        return level >= TEST_MIN_LEVEL if name == "test" else level <= TRAIN_MAX_LEVEL
 
     queries = _chosen(material, where, is_in)
     for name, what in (("train", f"of level 1 to {TRAIN_MAX_LEVEL}"), ("test", f"of level {TEST_MIN_LEVEL} or 5")):
@@ -330,8 +329,9 @@ def _unseen_pair(material: Material) -> Division | Unsupported:
     """Hold pairs out in the order of their digests until enough test queries have one."""
     division = _scene_disjoint(material)
     where = _where(division)
-    pairs = {query.query_id: pairs_of_program(query.program) for query in material.queries}
-    by_split = {name: [pairs[q.query_id] for q in material.queries if where.get(q.scene_id) == name] for name in SPLITS}
+    pairs = {query.query_id: pairs_of_program(query.program) for query in material.queries if query.program is not None}
+    asked = [(pairs[q.query_id], where.get(q.scene_id)) for q in material.queries if q.query_id in pairs]
+    by_split = {name: [found for found, place in asked if place == name] for name in SPLITS}
     both = set[Pair]().union(*by_split["train"]) & set[Pair]().union(*by_split["test"])
     wanted = material.config.unseen_pair_share
     held: set[Pair] = set()

@@ -20,6 +20,8 @@ from trigpoint.language.targets import targets_of
         ("school", "the school in the lower right corner of the image", "contradicted"),
         ("school", "the school in the northwestern corner of the scene", "supported"),
         ("school", "the school in the center of the image", "undecidable"),
+        ("school", "the school in the north", "supported"),
+        ("school", "the school in the south", "contradicted"),
         ("temple", "the temple in the center of the image", "undecidable"),
         ("house", "the houses far from the temple", "supported"),
         ("school", "the school next to the temple", "contradicted"),
