@@ -71,7 +71,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Project:
     config = make_project(folder / "p")
     report = parsed(told("build", config, "--plain", "--json"))
     assert (report["state"], report["findings"], report["quarantined"]) == ("done", [], [])
-    assert [Path(report["release"]), len(report["stages"])] == [folder / "p" / "release", 10]
+    assert [Path(report["release"]), len(report["stages"])] == [folder / "p" / "release", 11]
     release = folder / "p" / "release"
     first = parsed((release / "queries.jsonl").read_text(encoding="utf-8").splitlines()[0])
     truth = folder / "truth.jsonl"
@@ -349,7 +349,7 @@ def test_runs_are_listed_and_told_by_the_beginning_of_their_id(project: Project)
     assert isinstance(first["versions"], dict)
     assert first["run_id"] in one
     assert "below_min_pixels" in one
-    assert [as_json["run"]["state"], len(as_json["stages"])] == ["done", 10]
+    assert [as_json["run"]["state"], len(as_json["stages"])] == ["done", 11]
     assert as_json["drops"]
 
 
