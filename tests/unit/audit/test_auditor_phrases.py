@@ -11,14 +11,13 @@ def category(name, **words):
     return Category(name, "kind", None, True, name.replace("_", " "), f"{name.replace('_', ' ')}s", None, **words)
 
 
+OF_HOUSES = {"narrower": ("villa",), "parts": ("chimney",), "look_alikes": ("green house",)}
 TAXONOMY = Taxonomy(
     {"kind": None, "roof": "house"},
     {
         one.category_id: one
         for one in (
-            category(
-                "house", synonyms=("dwelling",), broader=("building",), narrower=("villa",), parts=("chimney",), look_alikes=("green house",),
-            ),
+            category("house", synonyms=("dwelling",), broader=("building",), **OF_HOUSES),
             category("boat", vocabulary=("ship", "vessel", "mast"), parts=("mast",)),
             category("swimming_pool"),
             category("marina", parts=("boat",)),
