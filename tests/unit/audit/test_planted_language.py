@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+from tests.llm_server import LlmServer
+from tests.tiny_project import make_project
 from tests.unit.audit._built_release import make_split_project
 from tests.unit.audit.test_planted_on_built import (
     Fault,
@@ -381,6 +383,18 @@ def test_language_of_a_build_has_no_finding(project: Path) -> None:
     assert report.checks["language_queries"] == report.checks["language_items"] > 100
     assert report.checks["language_negatives"] > 20
     assert report.checks["language_readings"] > 20
+
+
+def test_language_by_a_model_has_no_finding(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "of the test")
+    plays = {"school": ["wrong_directions"], "building": ["present_negatives"], "temple": ["corrects"]}
+    with LlmServer(plays=plays | {f"{name}|Verified": play for name, play in plays.items()}) as server:
+        language = {"forms": ["vocabulary", "referring", "reasoning"], "provider": "openai", "base_url": server.url, "model": "of-the-test"}
+        build(make_project(tmp_path, language=language))
+
+    assert audit_release(tmp_path / "release").findings == ()
+    rates = json.loads((tmp_path / "release" / "manifest.json").read_text(encoding="utf-8"))["language"]["rates"]
+    assert min(rates["negatives_present_stage2"], rates["referring_corrected_stage2"], rates["referring_corrected_check"]) > 0
 
 
 @pytest.mark.parametrize("name", FAULTS)
