@@ -340,9 +340,11 @@ class GroundedCheck:
         for claim in parsed:
             if claim.text not in wrong or claim.kind == "category":
                 continue
-            right = self._right_words(claim)
+            right = self._right_wind(claim)
             if right is None or claim.swap is None:
                 return None
+            if tokens[claim.swap[1] - 1].word.endswith("ern"):
+                right += "ern"
             changes.append((tokens[claim.swap[0]].start, tokens[claim.swap[1] - 1].end, right))
         if not changes:
             return None
@@ -350,8 +352,8 @@ class GroundedCheck:
             text = text[:start] + right + text[end:]
         return text if self.check("referring", text).verdict == "supported" else None
 
-    def _right_words(self, claim: ParsedClaim) -> str | None:
-        """The wind that holds instead, in the words of the claim."""
+    def _right_wind(self, claim: ParsedClaim) -> str | None:
+        """The wind that holds instead."""
         if claim.kind not in ("relation", "screen", "position") or claim.relation == "center":
             return None
         is_edge = claim.relation.endswith("_of")
@@ -359,7 +361,7 @@ class GroundedCheck:
             relation = f"{wind}_of" if is_edge else wind
             tried = claim._replace(relation=relation, kind="relation" if is_edge else "position")
             if relation != claim.relation and self._judge(tried).verdict == "supported":
-                return wind if is_edge or claim.kind != "position" else f"{wind}ern"
+                return wind
         return None
 
 

@@ -75,16 +75,19 @@ def purpose(function: str, is_one: bool) -> str:
     'the place where children are taught'
     >>> purpose("carries electricity between pylons", False)
     'what carries electricity between pylons'
+    >>> purpose("land left free between the houses", True)
+    'the land left free between the houses'
     >>> purpose("thin strands that bring current to homes", False)
     'the thin strands that bring current to homes'
     """
     words = function.split()
     if "where" in words[:2]:
         return f"the {'place' if is_one else 'places'} {function}"
-    if words[0] in ("a", "an", "the"):
+    if words[0] in ("a", "an", "the", "what"):
         return function
-    is_noun = any(word in ("that", "which", "for", "of", "with", "to") for word in words[1:5])
-    return f"the {function}" if is_noun else f"what {function}"
+    after = words[1] if len(words) > 1 else ""
+    is_verb = words[0].endswith("s") and not after.endswith("ed") and after not in ("that", "which", "for", "of", "to", "where")
+    return f"what {function}" if is_verb else f"the {function}"
 
 
 def _referring(check: GroundedCheck, is_one: bool) -> Iterator[str]:
