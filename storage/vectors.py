@@ -322,8 +322,8 @@ def tags_of(properties: dict[str, Any]) -> dict[str, str]:
     The covering `bbox` of GeoParquet is no tag. A list of structs stays JSON text. Nulls are left out, True and False are
     `true` and `false`.
 
-    >>> tags_of({"names": {"primary": "A", "common": None}, "categories": {"primary": "school", "alternate": ["a", "b"]}, "n": 5})
-    {'names.primary': 'A', 'categories.primary': 'school', 'categories.alternate': 'a;b', 'n': '5'}
+    >>> tags_of({"names": {"primary": "A", "common": None}, "categories": {"primary": "cafe", "alternate": ["a", "b"]}, "n": 5})
+    {'names.primary': 'A', 'categories.primary': 'cafe', 'categories.alternate': 'a;b', 'n': '5'}
     """
     tags: dict[str, str] = {}
     for key, value in properties.items():
