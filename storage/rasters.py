@@ -19,6 +19,7 @@ import rasterio
 import rasterio.crs
 from affine import Affine
 from numpy.typing import NDArray
+from PIL import Image, UnidentifiedImageError
 from pyproj import CRS
 from rasterio.enums import ColorInterp, MaskFlags
 from rasterio.errors import NotGeoreferencedWarning, RasterioError
@@ -46,6 +47,7 @@ VALID_TAG = "valid_rle"
 column-major, beginning with invalid pixels, separated by spaces."""
 
 _NAMESPACE = "TRIGPOINT"
+_ORIENTATION_TAG = 0x0112
 _MAGIC = (
     ((b"II*\0", b"MM\0*", b"II+\0", b"MM\0+"), "GTiff"),
     ((b"\xff\xd8\xff",), "JPEG"),
@@ -68,6 +70,7 @@ class RasterSource:
         colours: Interpretation of the bands and colour table.
         crs_overridden: The CRS is the configuration's, because the file has none or another.
         digest_cache: Where digests of large files are remembered.
+        name: How messages call it.
     """
 
     path: Path
@@ -81,6 +84,7 @@ class RasterSource:
     colours: Colours
     crs_overridden: bool
     digest_cache: Path | None = field(repr=False)
+    name: str
     _dataset: DatasetReader = field(repr=False)
 
     @property
@@ -153,8 +157,30 @@ def open_source(
             by ground control points or RPCs alone, or not on the Earth.
     """
     path = Path(path)
-    name = repr(str(path))
-    dataset = _open(path, name)
+    return source_of(_open(path, repr(str(path))), path, repr(str(path)), crs_override, digest_cache, max_source_px)
+
+
+def source_of(
+    dataset: DatasetReader,
+    path: Path,
+    name: str,
+    crs_override: str | None = None,
+    digest_cache: Path | None = None,
+    max_source_px: int = MAX_SOURCE_PX,
+) -> RasterSource:
+    """Check an open raster and say what it is; it is closed when it cannot be used.
+
+    Args:
+        dataset: An open raster; the caller has made sure that its driver follows nothing else.
+        path: The file, or where it would be.
+        name: How messages call it.
+        crs_override: See `open_source`, as the two below.
+        digest_cache: See there.
+        max_source_px: See there.
+
+    Raises:
+        RasterError: as `open_source` does.
+    """
     try:
         n_px = dataset.width * dataset.height
         if n_px > max_source_px:
@@ -174,11 +200,27 @@ def open_source(
             colours=_colours_of(dataset),
             crs_overridden=overridden,
             digest_cache=digest_cache,
+            name=name,
             _dataset=dataset,
         )
     except BaseException:
         dataset.close()
         raise
+
+
+def exif_orientation(path: str | Path) -> int:
+    """Return a picture's turn tag, 1 (not turned) without one; GDAL and trigpoint read pixels as they are stored, whatever it says.
+
+    Raises:
+        RasterError: the file is no JPEG, PNG or WebP, or damaged.
+    """
+    try:
+        with Image.open(path, formats=("JPEG", "PNG", "WEBP")) as image:
+            return int(image.getexif().get(_ORIENTATION_TAG, 1))
+    except (UnidentifiedImageError, OSError, ValueError, SyntaxError, Image.DecompressionBombError) as error:
+        raise RasterError(
+            f"picture {str(path)!r} cannot be read: {error}; the file is damaged or of another kind: copy it again"
+        ) from error
 
 
 def window_from_bounds(source: RasterSource, bounds: Bounds) -> Window:
@@ -204,7 +246,7 @@ def read_window(source: RasterSource, window: Window, max_window_px: int = MAX_W
         RasterError: the window is too large, lies outside altogether, or bytes of the file are missing or broken (nothing
             is ever filled in for them); the message names file and window.
     """
-    what = f"raster {str(source.path)!r}, window {window.as_tuple()} (col_off, row_off, width, height)"
+    what = f"raster {source.name}, window {window.as_tuple()} (col_off, row_off, width, height)"
     if window.width * window.height > max_window_px:
         raise RasterError(
             f"{what} has {window.width * window.height} pixels, at most {max_window_px} are read at once; take smaller windows"
@@ -258,6 +300,30 @@ def write_scene_tif(patch: Patch) -> bytes:
         if tags:
             dataset.update_tags(ns=_NAMESPACE, **tags)
         dataset.write(patch.pixels)
+        dataset.close()
+        return bytes(memory.read())
+
+
+def write_native_tif(patch: Patch) -> bytes:
+    """Return a GeoTIFF for other programs, too: as `write_scene_tif`, but what nodata and alpha do not tell is an internal mask."""
+    count, height, width = patch.pixels.shape
+    kind = patch.pixels.dtype.kind
+    options: dict[str, Any] = {"interleave": "pixel" if count <= 4 else "band", "photometric": _photometric(patch.colours.interpretation)}
+    if kind != "c":
+        options["predictor"] = 3 if kind == "f" else 2
+    is_told = np.array_equal(patch.valid, valid_from_pixels(patch.pixels, patch.colours, patch.nodata))
+    with (
+        rasterio.Env(GDAL_TIFF_INTERNAL_MASK=True),
+        _creating(patch.pixels.dtype, count, (height, width), patch.crs, patch.transform, "deflate", options) as (memory, dataset),
+    ):
+        if patch.nodata is not None:
+            dataset.nodata = patch.nodata
+        dataset.colorinterp = [ColorInterp[name] for name in patch.colours.interpretation]
+        if patch.colours.table is not None:
+            dataset.write_colormap(1, patch.colours.table)
+        dataset.write(patch.pixels)
+        if not is_told:
+            dataset.write_mask(patch.valid)
         dataset.close()
         return bytes(memory.read())
 

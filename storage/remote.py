@@ -1,15 +1,17 @@
 """What comes from the web: polite requests, and snapshots of what they brought.
 
 A snapshot is a file under the digest of its bytes, found again by what was asked for: who keeps the folder of snapshots never
-asks twice. Not here: what is asked for (`storage.overpass`, `storage.stac`, `storage.tiles`), windows of remote rasters
+asks twice. Not here: what is asked for (`storage.overpass`, `storage.stac`, `storage.tiles`), parts of rasters
 (`storage.cogs`).
 """
 
 import email.utils
+import io
 import json
 import math
 import threading
 import time
+from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
@@ -73,12 +75,17 @@ class Web:
         """Get a URL; see `_ask`."""
         return self._ask("GET", url, {"headers": dict(headers or {})}, 0.0, accept_missing)
 
+    def get_range(self, url: str, start: int, end: int) -> Answer:
+        """Get the bytes from `start` to before `end`; no more is read, whatever the server sends. See `_ask`."""
+        headers = {"Range": f"bytes={start}-{end - 1}", "Accept-Encoding": "identity"}
+        return self._ask("GET", url, {"headers": headers}, 0.0, False, end - start)
+
     def post(self, url: str, *, form: Mapping[str, str] | None = None, document: Any = None, extra_s: float = 0.0) -> Answer:
         """Send a form or a JSON document; `extra_s` is what the server may take beyond the usual. See `_ask`."""
         body: dict[str, Any] = {"data": dict(form)} if form is not None else {"json": document}
         return self._ask("POST", url, body, extra_s, False)
 
-    def _ask(self, method: str, url: str, body: dict[str, Any], extra_s: float, accept_missing: bool) -> Answer:
+    def _ask(self, method: str, url: str, body: dict[str, Any], extra_s: float, accept_missing: bool, stop_at: int | None = None) -> Answer:
         """Send a request until it is answered.
 
         Raises:
@@ -91,7 +98,7 @@ class Web:
                 is_last = attempt == self.manners.attempts
                 self._wait_turn()
                 try:
-                    answer = self._send(method, url, body, extra_s, what)
+                    answer = self._send(method, url, body, extra_s, what, stop_at)
                 except (httpx.TimeoutException, httpx.NetworkError, httpx.RemoteProtocolError) as error:
                     if is_last:
                         raise FetchError(f"{what}: no answer after {attempt} attempts ({_why(error)}); try again later") from error
@@ -119,7 +126,7 @@ class Web:
         self._last = self._clock()
         self.n_requests += 1
 
-    def _send(self, method: str, url: str, body: dict[str, Any], extra_s: float, what: str) -> Answer:
+    def _send(self, method: str, url: str, body: dict[str, Any], extra_s: float, what: str, stop_at: int | None) -> Answer:
         timeout = httpx.Timeout(self.manners.timeout_s + extra_s, connect=self.manners.timeout_s)
         limit = self.manners.max_bytes
         with (
@@ -136,6 +143,9 @@ class Web:
             size = 0
             for part in response.iter_bytes():
                 size += len(part)
+                if stop_at is not None and size >= stop_at:
+                    parts.append(part[: len(part) - (size - stop_at)])
+                    break
                 if size > limit:
                     raise FetchError(f"{what}: the answer has more than {limit} bytes (run.network.max_bytes); ask for less")
                 parts.append(part)
@@ -157,6 +167,146 @@ class Web:
                 "try again later"
             )
         return asked
+
+
+RANGE_BYTES = 1 << 18
+"""Smallest range that is asked for: neighbouring reads of a raster come with one request."""
+
+RANGES_KEPT = 128
+"""How many of them are remembered."""
+
+
+class RangeFile:
+    """A file on a server that is read by ranges, each of one and the same version of the file.
+
+    Readers written in C lose what a file object raises: what went wrong is kept, and whoever hands `opened` to one calls `check`
+    afterwards.
+
+    Raises:
+        FetchError: (when made) the server serves no ranges, or fails.
+    """
+
+    def __init__(self, web: Web, url: str) -> None:
+        self._web, self._url = web, url
+        self._blocks: OrderedDict[int, bytes] = OrderedDict()
+        self._n_read = 0
+        self._error: Exception | None = None
+        first = web.get_range(url, 0, RANGE_BYTES)
+        self.n_bytes = _total_of(first, url)
+        self.version = first.headers.get("etag") or first.headers.get("last-modified") or ""
+        self._keep(0, first.content)
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether something went wrong."""
+        return self._error is not None
+
+    def check(self) -> None:
+        """Raise what went wrong while a reader in C had the file."""
+        if self._error is not None:
+            raise self._error
+
+    def opened(self) -> "RangeReader":
+        """Return a file object at the beginning of the file; all of one file share what was read."""
+        return RangeReader(self)
+
+    def bytes_between(self, start: int, end: int) -> bytes:
+        """Return the bytes from `start` to before `end`, less where the file ends.
+
+        Raises:
+            FetchError: the server fails, has another version by now, or more bytes are needed than are allowed.
+        """
+        end = min(end, self.n_bytes)
+        if start >= end:
+            return b""
+        try:
+            return self._between(start, end)
+        except Exception as error:
+            self._error = self._error or error
+            raise
+
+    def _between(self, start: int, end: int) -> bytes:
+        first, last = start // RANGE_BYTES, (end - 1) // RANGE_BYTES
+        found: dict[int, bytes] = {k: self._blocks[k] for k in range(first, last + 1) if k in self._blocks}
+        missing = [k for k in range(first, last + 1) if k not in found]
+        while missing:
+            run = 1
+            while run < len(missing) and missing[run] == missing[0] + run:
+                run += 1
+            data = self._ask(missing[0] * RANGE_BYTES, min((missing[0] + run) * RANGE_BYTES, self.n_bytes))
+            for k in range(run):
+                found[missing[k]] = data[k * RANGE_BYTES : (k + 1) * RANGE_BYTES]
+                self._keep(missing[k], found[missing[k]])
+            missing = missing[run:]
+        whole = b"".join(found[k] for k in range(first, last + 1))
+        return whole[start - first * RANGE_BYTES : end - first * RANGE_BYTES]
+
+    def _ask(self, start: int, end: int) -> bytes:
+        what = repr(_shown(self._url))
+        limit = self._web.manners.max_bytes
+        self._n_read += end - start
+        if self._n_read > limit:
+            raise FetchError(f"file {what}: more than {limit} bytes are needed (run.network.max_bytes); ask for less")
+        answer = self._web.get_range(self._url, start, end)
+        version = answer.headers.get("etag") or answer.headers.get("last-modified") or ""
+        if _total_of(answer, self._url) != self.n_bytes or version != self.version:
+            raise FetchError(f"file {what} changed while it was read; try again later")
+        if len(answer.content) != end - start:
+            raise FetchError(f"file {what}: bytes {start} to {end - 1} were asked for, {len(answer.content)} came; try again later")
+        return answer.content
+
+    def _keep(self, position: int, data: bytes) -> None:
+        self._blocks[position] = data
+        while len(self._blocks) > RANGES_KEPT:
+            self._blocks.popitem(last=False)
+
+
+class RangeReader(io.RawIOBase):
+    """A `RangeFile` as a file object that can only be read."""
+
+    def __init__(self, file: RangeFile) -> None:
+        super().__init__()
+        self._file = file
+        self._at = 0
+
+    def readable(self) -> bool:
+        """It is."""
+        return True
+
+    def seekable(self) -> bool:
+        """It is."""
+        return True
+
+    def tell(self) -> int:
+        """Return the position."""
+        return self._at
+
+    def seek(self, offset: int, whence: int = 0) -> int:
+        """Move: from the beginning (0), the position (1) or the end (2)."""
+        self._at = max(0, offset + (0, self._at, self._file.n_bytes)[whence])
+        return self._at
+
+    def readall(self) -> bytes:
+        """Read to the end."""
+        return self.read(-1)
+
+    def read(self, size: int = -1) -> bytes:
+        """Read from the position on; nothing more comes once something went wrong (see `RangeFile.check`)."""
+        if self._file.has_failed:
+            return b""
+        try:
+            data = self._file.bytes_between(self._at, self._file.n_bytes if size < 0 else self._at + size)
+        except FetchError:  # kept by the file: it would be lost in the reader in C
+            return b""
+        self._at += len(data)
+        return data
+
+
+def _total_of(answer: Answer, url: str) -> int:
+    total = answer.headers.get("content-range", "").rpartition("/")[2]
+    if answer.status != 206 or not total.isdigit():
+        raise FetchError(f"file {_shown(url)!r}: its server serves no ranges; download the file and give its path")
+    return int(total)
 
 
 def _retry_after(text: str | None, now: float) -> float | None:

@@ -16,7 +16,7 @@ from shapely.geometry.base import BaseGeometry
 from storage.osm import is_overpass, read_osm
 from storage.rasters import RasterSource, open_source, read_window, write_scene_tif
 from storage.vectors import SetAside, read_features, tags_of
-from tasks.fetch import SourceFiles, acquired_of, files_of, series_of
+from tasks.fetch import SourceFiles, acquired_of, files_of, missing, series_of
 from tasks.steps import Done, Item, Made
 from tasks.workspace import Workspace
 from trigpoint.config import AroundPoisConfig, PoiConfig, ScenesConfig, SourceConfig, VectorConfig
@@ -45,8 +45,11 @@ MAX_SCENE_PX = 32_767
 def plan(workspace: Workspace, done: Done) -> list[Item]:
     """One item per source; its inputs are the bytes of its raster and POI files and what the configuration says of it."""
     items: list[Item] = []
+    owners: dict[str, str] = {}
     for source in workspace.config.sources:
         files = files_of(workspace, source)
+        if files.imagery is not None and (owner := owners.setdefault(files.imagery.sha256, source.name)) != source.name:
+            files = missing(f"its imagery is that of source {owner!r}, byte for byte; merge the two into one source")
         inputs = [*files.digests, _said(source)]
         payload = {"files": files.to_json()}
         first = series_of(workspace, source)

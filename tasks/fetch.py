@@ -7,11 +7,19 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from storage.cogs import fetch_cog
+from storage.cogs import request_of as cog_request
 from storage.overpass import ask_overpass, query_of, request_of
 from storage.remote import Manners, Snapshot, Snapshots, Web, expect_digest
+from storage.stac import choose_asset, place_of, read_items, search_body, search_items
+from storage.stac import request_of as stac_request
+from storage.tiles import fetch_tiles, tile_range
+from storage.tiles import request_of as tiles_request
+from storage.vrt import put_together
+from storage.vrt import request_of as vrt_request
 from tasks.workspace import Workspace
 from trigpoint.categories import parse_tag_expression
-from trigpoint.config import ImageryConfig, OverpassConfig, PoiConfig, SourceConfig
+from trigpoint.config import ImageryConfig, OverpassConfig, PoiConfig, SourceConfig, StacConfig
 from trigpoint.errors import FetchError, InputError, TrigpointError
 from trigpoint.identity import digest_json
 from trigpoint.records.base import Record
@@ -54,6 +62,11 @@ def series_of(workspace: Workspace, source: SourceConfig) -> str | None:
     return source.name if any(other.scenes.same_as == source.name for other in workspace.config.sources) else None
 
 
+def missing(problem: str) -> SourceFiles:
+    """Say why the files of a source cannot be used."""
+    return SourceFiles(digests=(digest_json(["problem", problem]),), problem=problem)
+
+
 def files_of(workspace: Workspace, source: SourceConfig) -> SourceFiles:
     """Return the files of a source; what is missing is fetched when this process builds.
 
@@ -65,7 +78,7 @@ def files_of(workspace: Workspace, source: SourceConfig) -> SourceFiles:
         clouds = source.imagery.clouds
         mask = None if clouds is None or clouds.path is None else _local(workspace, clouds.path)
     except (FetchError, InputError) as error:
-        return SourceFiles(digests=(digest_json(["problem", str(error)]),), problem=str(error))
+        return missing(str(error))
     digests = [*_digests(imagery), *(digest for part in pois for digest in _digests(part))]
     if imagery.path == str(source.imagery.path):
         digests += [workspace.digest(other) for other in _sidecars(Path(imagery.path))]
@@ -86,10 +99,71 @@ def _local(workspace: Workspace, path: Path) -> SourceFile:
 
 
 def _imagery(workspace: Workspace, source: SourceConfig) -> SourceFile:
-    imagery = source.imagery
-    if imagery.path is not None and not imagery.is_fetched:
+    imagery, what = source.imagery, f"sources.{source.name}.imagery"
+    max_px = workspace.config.run.network.max_px
+    if imagery.cog is not None:
+        return _cog(workspace, imagery, imagery.cog, what)
+    if imagery.stac is not None:
+        return _stac(workspace, imagery, imagery.stac, what)
+    if imagery.tiles is not None and imagery.bbox is not None:
+        asked, tiles = imagery.tiles, tile_range(imagery.bbox, imagery.tiles.zoom)
+        return _fetched(
+            workspace,
+            tiles_request(asked.url, asked.tile_px, tiles),
+            lambda web, kept: fetch_tiles(web, kept, asked.url, asked.tile_px, tiles, workspace.config.run.network.max_tiles, max_px),
+            imagery.sha256,
+            what,
+        )
+    assert imagery.path is not None
+    if not imagery.is_fetched:
         return _local(workspace, imagery.path)
-    raise InputError(f"source {source.name!r}: only files are read yet")
+    path = imagery.path
+    return _fetched(
+        workspace,
+        vrt_request(path, imagery.crs),
+        lambda _web, kept: put_together(kept, path, imagery.crs, max_px),
+        imagery.sha256,
+        what,
+    )
+
+
+def _cog(workspace: Workspace, imagery: ImageryConfig, url: str, what: str) -> SourceFile:
+    return _fetched(
+        workspace,
+        cog_request(url, imagery.bbox, imagery.crs),
+        lambda web, kept: fetch_cog(web, kept, url, imagery.bbox, imagery.crs, workspace.config.run.network.max_px),
+        imagery.sha256,
+        what,
+    )
+
+
+def _stac(workspace: Workspace, imagery: ImageryConfig, asked: StacConfig, what: str) -> SourceFile:
+    """Find the asset, and fetch it when it is on the web; what its item says must fit what the configuration says."""
+    if asked.path is not None:
+        items, base = read_items(asked.path), asked.path
+    else:
+        assert asked.url is not None
+        url, body = asked.url, search_body(asked.collections, asked.datetime, asked.bbox, asked.item)
+        limit = asked.limit
+        found = _fetched(
+            workspace, stac_request(url, body, limit), lambda web, kept: search_items(web, kept, url, body, limit), None, f"{what}.stac"
+        )
+        items, base = read_items(Path(found.path)), url
+    asset = choose_asset(items, asked.item, asked.asset, f"{what}.stac")
+    if asset.licence is not None and asset.licence.lower() != imagery.licence.lower():
+        raise InputError(
+            f"{what}.stac: item {asset.item_id!r} says licence {asset.licence!r}, the configuration {imagery.licence!r}; "
+            "find out which is right"
+        )
+    place = place_of(asset, base, asked.hosts)
+    facts = {"stac_item": asset.item_id, **({"acquired": asset.acquired} if asset.acquired else {})}
+    if isinstance(place, str):
+        file = _cog(workspace, imagery, place, what)
+        return file.model_copy(update={"facts": {**file.facts, **facts}})
+    file = _local(workspace, place)
+    if imagery.sha256 is not None and file.sha256 != imagery.sha256:
+        raise InputError(f"{what}: {place} has the SHA-256 {file.sha256}, expected {imagery.sha256} (key sha256)")
+    return file.model_copy(update={"facts": facts})
 
 
 def _pois(workspace: Workspace, source: SourceConfig, part: PoiConfig, position: int) -> SourceFile:

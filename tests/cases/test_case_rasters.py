@@ -1,6 +1,7 @@
 """Public bug reports about rasters, as tests: each names the reports, makes its own input and holds the exact right values."""
 
 import hashlib
+import io
 from pathlib import Path
 from typing import Any
 
@@ -9,12 +10,14 @@ import pytest
 import rasterio
 from affine import Affine
 from numpy.typing import NDArray
+from PIL import Image, ImageOps
 from rasterio.enums import ColorInterp
 
 from storage.artefacts import ArtefactStore
-from storage.rasters import open_source, read_scene_tif, read_window, window_from_bounds, write_scene_tif
-from trigpoint.errors import RasterError
+from storage.rasters import exif_orientation, open_source, read_scene_tif, read_window, window_from_bounds, write_scene_tif
+from trigpoint.errors import InputError, RasterError
 from trigpoint.geometry.frames import apply_affine, invert_affine
+from trigpoint.imagery.orientation import frame_of_size, raw_box_from_shown, shown_box_from_raw, shown_size
 from trigpoint.imagery.view import rgb_of_patch
 from trigpoint.imagery.windows import window_around_pixel
 from trigpoint.records.scene import Transform, Window
@@ -177,6 +180,63 @@ def test_r12_window_in_a_missing_tile_is_an_error_and_others_go_on(tmp_path: Pat
 
     np.testing.assert_array_equal(first.pixels[0], noise[:64, :64])
     np.testing.assert_array_equal(second.pixels[0], noise[:64, 64:128])
+
+
+def test_r14_turned_pictures_are_worked_on_as_they_are_stored(tmp_path: Path) -> None:
+    """voxel51/fiftyone#3778, HumanSignal/label-studio#6608: an EXIF turn swaps the size, boxes are off."""
+    pixels = np.zeros((200, 300, 3), "uint8")
+    pixels[20:60, 30:80] = (255, 0, 0)
+    turned = Image.Exif()
+    turned[0x0112] = 6
+    for ending, options in ((".jpg", {"quality": 100, "subsampling": 0}), (".png", {})):
+        path = tmp_path / f"a{ending}"
+        Image.fromarray(pixels).save(path, exif=turned, **options)
+        Path(f"{path}.aux.xml").write_text(
+            "<PAMDataset><SRS>EPSG:32633</SRS><GeoTransform>500000,1,0,5500000,0,-1</GeoTransform></PAMDataset>"
+        )
+
+        with open_source(path) as source:
+            patch = read_window(source, Window(col_off=0, row_off=0, width=300, height=200))
+        rows, cols = np.nonzero(patch.pixels[0] > 200)
+        raw = (float(cols.min()), float(rows.min()), float(np.ptp(cols) + 1), float(np.ptp(rows) + 1))
+
+        assert (source.width, source.height, exif_orientation(path)) == (300, 200, 6)
+        assert raw == (30, 20, 50, 40)
+        shown = np.asarray(ImageOps.exif_transpose(Image.open(path)))
+        assert shown_size((300, 200), 6) == (shown.shape[1], shown.shape[0]) == (200, 300)
+        assert shown_box_from_raw(raw, 6, (300, 200)) == (140, 30, 40, 50)
+        assert raw_box_from_shown((140, 30, 40, 50), 6, (300, 200)) == raw
+        assert frame_of_size((200, 300), (300, 200), 6) == "shown"
+        assert frame_of_size((300, 200), (300, 200), 6) == "raw"
+        with pytest.raises(InputError, match=r"of 640 × 480 pixels, but it has 300 × 200 \(shown: 200 × 300\)"):
+            frame_of_size((640, 480), (300, 200), 6)
+
+        scene = tmp_path / "scene.tif"
+        scene.write_bytes(write_scene_tif(patch))
+        with Image.open(scene) as released:
+            assert released.getexif().get(0x0112, 1) == 1
+        np.testing.assert_array_equal(read_scene_tif(scene).pixels, patch.pixels)
+
+
+@pytest.mark.parametrize("orientation", range(1, 9))
+def test_r14_every_turn_is_undone_as_the_picture_library_does_it(orientation: int) -> None:
+    pixels = np.zeros((20, 30, 3), "uint8")
+    pixels[2:6, 3:8] = 255
+    tag = Image.Exif()
+    tag[0x0112] = orientation
+    sink = io.BytesIO()
+    Image.fromarray(pixels).save(sink, "PNG", exif=tag)
+    shown = np.asarray(ImageOps.exif_transpose(Image.open(sink)))
+    rows, cols = np.nonzero(shown[..., 0])
+    box = (float(cols.min()), float(rows.min()), float(np.ptp(cols) + 1), float(np.ptp(rows) + 1))
+
+    assert shown_box_from_raw((3, 2, 5, 4), orientation, (30, 20)) == box
+    assert raw_box_from_shown(box, orientation, (30, 20)) == (3, 2, 5, 4)
+
+
+def test_r14_a_square_turned_picture_tells_nobody_its_frame() -> None:
+    with pytest.raises(InputError, match="which has this size turned or not"):
+        frame_of_size((64, 64), (64, 64), 3)
 
 
 def test_d06_half_written_patches_are_made_again_with_the_same_bytes(tmp_path: Path) -> None:

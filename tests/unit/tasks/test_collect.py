@@ -337,3 +337,166 @@ def test_a_pinned_file_that_changed_is_named_before_any_work(tmp_path: Path) -> 
 
     (problem,) = check_files(workspace.config)
     assert "sources.a.imagery: " in problem and "expected " + "0" * 64 in problem
+
+
+def around_place(col: float, row: float, size: float) -> list[float]:
+    (west, south), (east, north) = lonlat(col - size, row + size), lonlat(col + size, row - size)
+    return [west, south, east, north]
+
+
+def test_a_remote_raster_a_stac_item_and_a_vrt_give_the_pixels_of_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import numpy as np
+    import rasterio
+    import rasterio.shutil
+
+    from storage.rasters import open_source, read_scene_tif, read_window
+    from trigpoint.records.scene import Window
+
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+    item = {
+        "type": "Feature", "stac_version": "1.0.0", "id": "x", "bbox": [85, 27, 86, 28], "links": [], "geometry": None,
+        "properties": {"datetime": "2023-04-05T06:07:08Z", "license": "cc0-1.0"},
+    }  # fmt: skip
+    with serving() as server:
+
+        def change(document: dict[str, Any]) -> None:
+            url = server.put("/a.tif", Reply((tmp_path / "a.tif").read_bytes()))
+            item["assets"] = {"visual": {"href": url}}
+            server.put("/search", Reply(json.dumps({"type": "FeatureCollection", "features": [item], "links": []}).encode()))
+            with rasterio.open(tmp_path / "a.tif") as raster:
+                rasterio.shutil.copy(raster, tmp_path / "a.vrt", driver="VRT")
+            box = around_place(200, 150, 60)
+            scenes = {"windows": [[0, 0, 100, 100]]}
+            document["sources"] = [
+                {"name": "cog", "imagery": {"cog": url, "bbox": box, "acquired": "2020", **OWN}, "scenes": scenes},
+                {
+                    "name": "stac",
+                    "imagery": {"stac": {"url": server.url + "/search"}, "bbox": around_place(280, 150, 60), **OWN},
+                    "scenes": scenes,
+                },
+                {"name": "twin", "imagery": {"stac": {"url": server.url + "/search"}, "bbox": box, **OWN}, "scenes": scenes},
+                {"name": "vrt", "imagery": {"path": "a.vrt", **OWN}, "scenes": scenes},
+            ]
+
+        workspace = project(tmp_path, change)
+        workspace.check()
+        workspace.may_fetch = True
+        made = {name: collected(workspace, name) for name in ("cog", "stac", "vrt")}
+        with pytest.raises(InputError, match="its imagery is that of source 'cog', byte for byte"):
+            collected(workspace, "twin")
+        n = len(server.asked)
+
+    again = Workspace(workspace.config_path)  # the server is gone
+    assert [item.inputs for item in collect.plan(again, {})] == [item.inputs for item in collect.plan(workspace, {})]
+    assert n < 8
+    assert {name: [scene.acquired for scene in scenes_of(each)] for name, each in made.items()} == {
+        "cog": ["2020"], "stac": ["2023-04-05"], "vrt": [None],
+    }  # fmt: skip
+    with open_source(tmp_path / "a.tif") as source:
+        for name, each in made.items():
+            (scene,) = scenes_of(each)
+            col, row = round((scene.transform[2] - LEFT) / PIXEL), round((TOP - scene.transform[5]) / PIXEL)
+            assert (name == "vrt") == ((col, row) == (0, 0))
+            expected = read_window(source, Window(col_off=col, row_off=row, width=100, height=100)).pixels
+            image = next(iter(each.files.values()))
+            np.testing.assert_array_equal(read_scene_tif(workspace.store.get_bytes(image)).pixels, expected)
+
+
+def test_an_item_of_another_licence_is_refused(tmp_path: Path) -> None:
+    item = {
+        "type": "Feature", "stac_version": "1.0.0", "id": "x", "bbox": [85, 27, 86, 28], "links": [], "geometry": None,
+        "properties": {"datetime": "2023-04-05T06:07:08Z", "license": "CC-BY-NC-4.0"}, "assets": {"visual": {"href": "a.tif"}},
+    }  # fmt: skip
+
+    def change(document: dict[str, Any]) -> None:
+        (tmp_path / "item.json").write_text(json.dumps(item))
+        document["sources"][0]["imagery"] = {"stac": {"path": "item.json"}, **OWN}
+
+    workspace = project(tmp_path, change)
+    with pytest.raises(InputError, match=r"item 'x' says licence 'CC-BY-NC-4\.0', the configuration 'CC0-1\.0'"):
+        collected(workspace)
+    item["properties"]["license"] = "CC0-1.0"  # type: ignore[index]
+    (tmp_path / "item.json").write_text(json.dumps(item))
+    assert {scene.acquired for scene in scenes_of(collected(workspace))} == {"2023-04-05"}
+
+
+def test_tiles_become_a_source_with_their_date(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import io
+
+    import numpy as np
+    from PIL import Image
+
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+    sink = io.BytesIO()
+    Image.fromarray(np.random.default_rng(1).integers(0, 255, (256, 256, 3), dtype=np.uint8)).save(sink, "PNG")
+    with serving() as server:
+        server.reply_to = lambda path: Reply(sink.getvalue())  # type: ignore[method-assign]
+
+        def change(document: dict[str, Any]) -> None:
+            tiles = {"url": server.url + "/{z}/{x}/{y}.png", "zoom": 18}
+            document["sources"][0]["imagery"] = {"tiles": tiles, "acquired": "2021-03", "bbox": around_place(240, 150, 120), **OWN}
+            document["sources"][0]["scenes"] = {"around_pois": {"categories": ["school"], "size_m": 60, "limit": 2}}
+
+        workspace = project(tmp_path, change)
+        workspace.may_fetch = True
+        scenes = scenes_of(collected(workspace))
+
+    assert len(scenes) >= 1
+    for scene in scenes:
+        assert (scene.crs, scene.acquired, scene.how) == ("EPSG:3857", "2021-03", "poi")
+        assert scene.frame.gsd_m == pytest.approx(0.597 * 0.8862, rel=2e-3)  # zoom 18 at 27.6°
+        assert 60 <= scene.width * scene.frame.gsd_m < 60.6
+
+
+@pytest.mark.parametrize(
+    ("imagery", "message"),
+    [
+        ({}, "needs exactly one of path, cog, stac and tiles, has none"),
+        ({"path": "a.tif", "cog": "https://x.example/a.tif"}, r"has \['path', 'cog'\]"),
+        ({"cog": "ftp://x.example/a.tif"}, "String should match pattern"),
+        ({"cog": "https://user:key@x.example/a.tif"}, "String should match pattern"),
+        ({"tiles": {"url": "https://x.example/{z}/{x}/{y}", "zoom": 3}}, r"tiles need acquired .* and bbox"),
+        ({"tiles": {"url": "https://x.example/{z}/{x}", "zoom": 3}}, r"url needs \{z\}, \{x\} and either"),
+        ({"path": "a.tif", "bbox": [0, 0, 1, 1]}, "bbox is for what is fetched"),
+        ({"cog": "https://x.example/a.tif", "bbox": [1, 0, 0, 1]}, "which only tiles can"),
+        ({"cog": "https://x.example/a.tif", "bbox": [0, 1, 1, 0]}, r"bbox \[0\.0, 1\.0, 1\.0, 0\.0\] is no box"),
+        ({"stac": {}}, "needs either path .* or url"),
+    ],
+)
+def test_what_an_image_is_taken_from_is_checked(tmp_path: Path, imagery: dict[str, Any], message: str) -> None:
+    from trigpoint.errors import ConfigError
+
+    with pytest.raises(ConfigError, match=message):
+        project(tmp_path, lambda document: document["sources"][0].update(imagery={**imagery, **OWN}))
+
+
+@pytest.mark.parametrize(
+    ("part", "message"),
+    [
+        ({}, "needs either path or overpass"),
+        ({"overpass": {}}, "overpass without a query needs bbox"),
+        ({"overpass": {"query": "node(1);out;"}}, r"query needs the setting \[out:json\]"),
+        ({"overpass": {"query": "[out:json];node(1);out;", "categories": ["school"]}}, "query says everything itself"),
+        ({"overpass": {"url": "file:///etc/passwd"}, "bbox": [0, 0, 1, 1]}, "String should match pattern"),
+    ],
+)
+def test_where_pois_come_from_is_checked(tmp_path: Path, part: dict[str, Any], message: str) -> None:
+    from trigpoint.errors import ConfigError
+
+    with pytest.raises(ConfigError, match=message):
+        project(tmp_path, lambda document: document["sources"][0].update(pois=[{**part, **OWN}]))
+
+
+@pytest.mark.parametrize(
+    ("asked", "message"),
+    [
+        ({"categories": ["school"]}, "needs either size_px or size_m"),
+        ({"size_px": 5}, "needs categories or quota"),
+        ({"size_px": 5, "categories": ["school"], "quota": {"temple": 1}}, r"quota names \['temple'\], which categories do not list"),
+    ],
+)
+def test_what_is_asked_around_pois_is_checked(tmp_path: Path, asked: dict[str, Any], message: str) -> None:
+    from trigpoint.errors import ConfigError
+
+    with pytest.raises(ConfigError, match=message):
+        around(tmp_path, asked)
