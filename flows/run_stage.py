@@ -21,7 +21,7 @@ def run_stage(config: str, stage: StageName, force: bool = False, workers: int |
 
     Args:
         config: Path of the YAML file.
-        stage: Name of the stage (collect, annotate, boxes, graph, query, split, publish, audit).
+        stage: Name of the stage (collect, annotate, boxes, graph, query, language, split, publish, audit).
         force: Work on every item again, known or not.
         workers: Processes inside a task; default from the file.
 

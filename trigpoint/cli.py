@@ -209,7 +209,9 @@ def plan(config: ConfigArgument, as_json: JsonFlag = False) -> None:
 
 @app.command(rich_help_panel="Building (needs the checkout)")
 def stage(
-    name: Annotated[str, typer.Argument(help="collect, annotate, boxes, graph, query, language, split, publish or audit.", show_default=False)],
+    name: Annotated[
+        str, typer.Argument(help="collect, annotate, boxes, graph, query, language, split, publish, audit.", show_default=False)
+    ],
     config: ConfigArgument,
     force: Annotated[bool, typer.Option("--force", help="Work on every item again, known or not.")] = False,
     workers: Annotated[int | None, typer.Option(min=1, help="Processes; default from the file.")] = None,
