@@ -9,6 +9,8 @@ import email.utils
 import io
 import json
 import math
+import os
+import re
 import threading
 import time
 from collections import OrderedDict
@@ -27,6 +29,9 @@ BUSY_STATUS = frozenset({429, 502, 503, 504})
 """HTTP states after which the same request may be sent again: too many requests, gateway trouble, overload, timeout."""
 
 MAX_REDIRECTS = 5
+
+_SECRET = re.compile(r"\$\{([A-Z][A-Z0-9_]*)\}")
+"""`${NAME}` in a URL of the configuration: the environment variable's value, put in when the request is sent and nowhere else."""
 
 _ONE_AT_A_TIME = threading.Lock()
 
@@ -93,12 +98,13 @@ class Web:
                 answer is too large.
         """
         what = f"{method} {_shown(url)}"
+        secrets = {name: _secret(name, what) for name in _SECRET.findall(url)}
         with _ONE_AT_A_TIME:
             for attempt in range(1, self.manners.attempts + 1):
                 is_last = attempt == self.manners.attempts
                 self._wait_turn()
                 try:
-                    answer = self._send(method, url, body, extra_s, what, stop_at)
+                    answer = self._send(method, _SECRET.sub(lambda found: secrets[found[1]], url), body, extra_s, what, stop_at)
                 except (httpx.TimeoutException, httpx.NetworkError, httpx.RemoteProtocolError) as error:
                     if is_last:
                         raise FetchError(f"{what}: no answer after {attempt} attempts ({_why(error)}); try again later") from error
@@ -106,6 +112,8 @@ class Web:
                     continue
                 except httpx.HTTPError as error:
                     raise FetchError(f"{what}: {_why(error)}; check the URL in the configuration") from error
+                if answer.status >= 300:
+                    answer = _without(answer, secrets)
                 if answer.status < 300 or (accept_missing and answer.status in (204, 404)):
                     return answer
                 if answer.status not in BUSY_STATUS:
@@ -319,6 +327,21 @@ def _retry_after(text: str | None, now: float) -> float | None:
         return max(0.0, email.utils.parsedate_to_datetime(text).timestamp() - now)
     except ValueError:
         return None
+
+
+def _secret(name: str, what: str) -> str:
+    value = os.environ.get(name)
+    if not value:
+        raise FetchError(f"{what}: the environment variable {name!r} is not set; set it to what the URL needs there")
+    return value
+
+
+def _without(answer: Answer, secrets: Mapping[str, str]) -> Answer:
+    """Take secrets out of an answer that will be shown."""
+    content = answer.content
+    for value in secrets.values():
+        content = content.replace(value.encode(), b"***")
+    return answer._replace(content=content)
 
 
 def _shown(url: str) -> str:

@@ -113,6 +113,8 @@ def place_of(asset: StacAsset, base: Path | str, hosts: Sequence[str]) -> Path |
     """
     what = f"asset of STAC item {asset.item_id!r}: its href {asset.href!r}"
     parts = urlsplit(asset.href if isinstance(base, Path) else urljoin(base, asset.href))
+    if "${" in asset.href:
+        raise InputError(f"{what} asks for a variable of the environment; only the configuration may")
     if parts.scheme in ("http", "https"):
         allowed = {*hosts, *({urlsplit(base).netloc} if isinstance(base, str) else set[str]())}
         if parts.netloc not in allowed and parts.hostname not in allowed:
@@ -185,7 +187,8 @@ def search_items(web: Web, snapshots: Snapshots, url: str, body: dict[str, Any],
 
 def _page(web: Web, url: str, link: dict[str, Any]) -> dict[str, Any]:
     href = urljoin(url, str(link.get("href", "")))
-    if urlsplit(href).netloc != urlsplit(url).netloc or urlsplit(href).scheme not in ("http", "https"):
+    is_ours = href == url or "${" not in href
+    if not is_ours or urlsplit(href).netloc != urlsplit(url).netloc or urlsplit(href).scheme not in ("http", "https"):
         raise FetchError(f"STAC search {url}: its next page {href!r} is on another host; give that host's search")
     is_post = str(link.get("method", "GET")).upper() == "POST"
     answer = web.post(href, document=link.get("body") or {}) if is_post else web.get(href)

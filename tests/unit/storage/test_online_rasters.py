@@ -249,6 +249,7 @@ def test_items_and_assets_are_named_when_the_choice_is_not_one(tmp_path: Path) -
         "s3://bucket/a.tif",
         "http://elsewhere.invalid/a.tif",
         "http://u:p@good.example/a.tif",
+        "http://good.example/${HOME}",
     ],
 )
 def test_hrefs_lead_nowhere_else(tmp_path: Path, href: str) -> None:

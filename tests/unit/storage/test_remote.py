@@ -144,3 +144,16 @@ def test_a_pinned_digest_must_match(tmp_path: Path) -> None:
     assert expect_digest(saved, None, "x") == expect_digest(saved, saved.sha256, "x") == saved
     with pytest.raises(FetchError, match=r"sources\.a\.pois\.0: what was fetched has the SHA-256 .* expected 0{64} \(key sha256\)"):
         expect_digest(saved, "0" * 64, "sources.a.pois.0")
+
+
+def test_secrets_of_a_url_come_from_the_environment_and_are_shown_nowhere(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    url = served.put("/a", Reply(b"key s3cr3t is not valid", 403))
+    monkeypatch.setenv("TILE_KEY", "s3cr3t")
+
+    with pytest.raises(FetchError) as told:
+        web([]).get(url + "?key=${TILE_KEY}")
+    assert served.asked[0].path == "/a?key=s3cr3t"
+    assert "s3cr3t" not in str(told.value) and "key *** is not valid" in str(told.value)
+    monkeypatch.delenv("TILE_KEY")
+    with pytest.raises(FetchError, match="the environment variable 'TILE_KEY' is not set"):
+        web([]).get(url + "?key=${TILE_KEY}")
