@@ -105,8 +105,8 @@ def _imagery(workspace: Workspace, source: SourceConfig) -> SourceFile:
         return _cog(workspace, imagery, imagery.cog, what)
     if imagery.stac is not None:
         return _stac(workspace, imagery, imagery.stac, what)
-    if imagery.tiles is not None and imagery.bbox is not None:
-        asked, tiles = imagery.tiles, tile_range(imagery.bbox, imagery.tiles.zoom)
+    if imagery.tiles is not None and imagery.part is not None:
+        asked, tiles = imagery.tiles, tile_range(imagery.part, imagery.tiles.zoom)
         return _fetched(
             workspace,
             tiles_request(asked.url, asked.tile_px, tiles),
@@ -130,8 +130,8 @@ def _imagery(workspace: Workspace, source: SourceConfig) -> SourceFile:
 def _cog(workspace: Workspace, imagery: ImageryConfig, url: str, what: str) -> SourceFile:
     return _fetched(
         workspace,
-        cog_request(url, imagery.bbox, imagery.crs),
-        lambda web, kept: fetch_cog(web, kept, url, imagery.bbox, imagery.crs, workspace.config.run.network.max_px),
+        cog_request(url, imagery.part, imagery.crs),
+        lambda web, kept: fetch_cog(web, kept, url, imagery.part, imagery.crs, workspace.config.run.network.max_px),
         imagery.sha256,
         what,
     )

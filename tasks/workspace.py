@@ -50,7 +50,7 @@ class Workspace:
         for source in self.config.sources:
             imagery = source.imagery
             is_file = imagery.path is not None and not imagery.is_fetched
-            said = imagery.model_dump_json(include={"path", "cog", "stac", "tiles", "bbox"})
+            said = imagery.model_dump_json(include={"path", "cog", "stac", "tiles", "bbox", "around"})
             owner = first.setdefault(self.digest(imagery.path) if is_file and imagery.path is not None else said, source.name)
             if owner != source.name:
                 problems.append(f"sources.{source.name}.imagery: is the raster of source {owner!r}; merge the two into one source")

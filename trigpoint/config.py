@@ -17,7 +17,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 from trigpoint.categories import load_taxonomy
 from trigpoint.errors import ConfigError
 from trigpoint.identity import digest_file, digest_json
-from trigpoint.imagery.bbox import check_box
+from trigpoint.imagery.bbox import box_around, check_box
 from trigpoint.licences import LAYERS, Layer, LicensedPart, known_licences, licence_problems
 from trigpoint.records.language import LanguageForm
 from trigpoint.rules import Rules
@@ -88,6 +88,14 @@ class TilesConfig(ConfigPart):
         return value
 
 
+class PlaceConfig(ConfigPart):
+    """A square around a point."""
+
+    lon: float = Field(ge=-180, le=180)
+    lat: float = Field(ge=-85, le=85)
+    size_m: float = Field(gt=0, le=1_000_000, description="Side on the ground")
+
+
 class CloudConfig(ConfigPart):
     """Which pixels a given mask calls clouds; nothing here guesses."""
 
@@ -106,6 +114,7 @@ class ImageryConfig(Licensed):
     bbox: Box | None = Field(
         default=None, description="West, south, east, north: the part that is fetched; west > east crosses the antimeridian (tiles only)"
     )
+    around: PlaceConfig | None = Field(default=None, description="Instead of bbox: a square around a point, such as a POI")
     sha256: Digest | None = Field(default=None, description="The file, or what was fetched, must have this digest")
     clouds: CloudConfig | None = None
     crs: str | None = Field(default=None, description="CRS to use when the file has none; recorded in the release")
@@ -130,13 +139,21 @@ class ImageryConfig(Licensed):
         given = [name for name in ("path", "cog", "stac", "tiles") if getattr(self, name) is not None]
         if len(given) != 1:
             raise ValueError(f"needs exactly one of path, cog, stac and tiles, has {given or 'none'}")
-        if self.tiles is not None and (self.acquired is None or self.bbox is None):
-            raise ValueError("tiles need acquired (the date of the pictures, which tiles do not say) and bbox")
-        if self.tiles is None and self.bbox is not None and self.bbox[0] > self.bbox[2]:
+        if self.bbox is not None and self.around is not None:
+            raise ValueError("needs one of bbox and around at most")
+        part = self.part
+        if self.tiles is not None and (self.acquired is None or part is None):
+            raise ValueError("tiles need acquired (the date of the pictures, which tiles do not say) and bbox or around")
+        if self.tiles is None and part is not None and part[0] > part[2]:
             raise ValueError("bbox crosses the antimeridian, which only tiles can: use two sources")
-        if self.path is not None and self.bbox is not None:
+        if self.path is not None and part is not None:
             raise ValueError("bbox is for what is fetched (cog, stac, tiles); cut a file with scenes.windows")
         return self
+
+    @property
+    def part(self) -> Box | None:
+        """The box of what is fetched; None: all of it."""
+        return self.bbox if self.around is None else box_around(self.around.lon, self.around.lat, self.around.size_m)
 
     @property
     def is_fetched(self) -> bool:

@@ -7,6 +7,7 @@ import math
 
 import numpy as np
 from numpy.typing import NDArray
+from pyproj import Geod
 
 from trigpoint.errors import InputError
 
@@ -25,6 +26,18 @@ def check_box(box: LonLatBox) -> None:
         raise InputError(f"bbox {list(box)} is no box, expected [west, south, east, north] in degrees with south < north")
     if west == east:
         raise InputError(f"bbox {list(box)} has no width; west > east means that it crosses the antimeridian")
+
+
+def box_around(lon: float, lat: float, size_m: float) -> LonLatBox:
+    """Return the box whose sides lie half of `size_m` north, east, south and west of a point; round the antimeridian where they do.
+
+    >>> [round(v, 4) for v in box_around(180.0, 60.0, 20000)]
+    [179.8208, 59.9102, -179.8208, 60.0898]
+    """
+    geod = Geod(ellps="WGS84")
+    ends = [geod.fwd(lon, lat, azimuth, size_m / 2) for azimuth in (270, 180, 90, 0)]
+    west, south, east, north = ends[0][0], ends[1][1], ends[2][0], ends[3][1]
+    return (float(west), float(south), float(east), float(north))
 
 
 def parts_of_box(box: LonLatBox) -> tuple[LonLatBox, ...]:

@@ -434,7 +434,9 @@ def test_tiles_become_a_source_with_their_date(tmp_path: Path, monkeypatch: pyte
 
         def change(document: dict[str, Any]) -> None:
             tiles = {"url": server.url + "/{z}/{x}/{y}.png", "zoom": 18}
-            document["sources"][0]["imagery"] = {"tiles": tiles, "acquired": "2021-03", "bbox": around_place(240, 150, 120), **OWN}
+            lon, lat = lonlat(240, 150)
+            place = {"lon": lon, "lat": lat, "size_m": 150}
+            document["sources"][0]["imagery"] = {"tiles": tiles, "acquired": "2021-03", "around": place, **OWN}
             document["sources"][0]["scenes"] = {"around_pois": {"categories": ["school"], "size_m": 60, "limit": 2}}
 
         workspace = project(tmp_path, change)
@@ -455,7 +457,7 @@ def test_tiles_become_a_source_with_their_date(tmp_path: Path, monkeypatch: pyte
         ({"path": "a.tif", "cog": "https://x.example/a.tif"}, r"has \['path', 'cog'\]"),
         ({"cog": "ftp://x.example/a.tif"}, "String should match pattern"),
         ({"cog": "https://user:key@x.example/a.tif"}, "String should match pattern"),
-        ({"tiles": {"url": "https://x.example/{z}/{x}/{y}", "zoom": 3}}, r"tiles need acquired .* and bbox"),
+        ({"tiles": {"url": "https://x.example/{z}/{x}/{y}", "zoom": 3}}, r"tiles need acquired .* and bbox or around"),
         ({"tiles": {"url": "https://x.example/{z}/{x}", "zoom": 3}}, r"url needs \{z\}, \{x\} and either"),
         ({"path": "a.tif", "bbox": [0, 0, 1, 1]}, "bbox is for what is fetched"),
         ({"cog": "https://x.example/a.tif", "bbox": [1, 0, 0, 1]}, "which only tiles can"),
