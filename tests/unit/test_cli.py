@@ -254,7 +254,7 @@ def test_plan_of_a_built_release_says_that_there_is_nothing_to_do(project: Proje
     text = told("plan", project.config)
 
     assert "nothing to do" in text
-    assert text.count("up to date") == 10
+    assert text.count("up to date") == 12
 
 
 def test_plan_of_a_new_project_says_what_comes_first_and_makes_no_release(fresh: Path) -> None:
@@ -262,7 +262,7 @@ def test_plan_of_a_new_project_says_what_comes_first_and_makes_no_release(fresh:
 
     assert "new or changed: a, b" in text
     assert "known once collect is done" in text
-    assert "a build would work on 2 of 2 items of collect, then on what follows from it in 8 later steps" in text
+    assert "a build would work on 2 of 2 items of collect, then on what follows from it in 10 later steps" in text
     assert not (fresh.parent / "release").exists()
 
 

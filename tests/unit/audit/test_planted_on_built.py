@@ -517,9 +517,10 @@ def change_dota(release: Path) -> None:
 def move_category(release: Path) -> None:
     """Schools are no buildings any more."""
     path = next((release / "taxonomy").iterdir())
-    path.write_text(
-        path.read_text(encoding="utf-8").replace("id: school, axis: kind, parent: building", "id: school, axis: kind, parent: null")
-    )
+    text = path.read_text(encoding="utf-8")
+    moved = text.replace("id: school\n    axis: kind\n    parent: building", "id: school\n    axis: kind\n    parent: null")
+    assert moved != text
+    path.write_text(moved, encoding="utf-8")
 
 
 def truncate(name: str) -> Callable[[Path], None]:
