@@ -5,7 +5,7 @@ Everything is made up from a seed. In process by default: outlines, graph and re
 networkx. With `--project DIR` a project is written there and built stage by stage with `trigpoint stage`, each in its own process.
 
     python benchmarks/georefer_scale.py --scenes 700
-    python benchmarks/georefer_scale.py --scenes 70 --project /tmp/scale
+    python benchmarks/georefer_scale.py --scenes 70 --project build/scale
 """
 
 import argparse

@@ -1,6 +1,7 @@
 """The stages in order, as steps. Everything that is run, planned or listed comes from here."""
 
 from pathlib import Path
+from typing import Any
 
 from tasks import annotate, boxes, calls, collect, graph, language, publish, query, split
 from tasks.steps import Step
@@ -13,6 +14,15 @@ _GEOMETRY = ("numpy", "shapely", "pyproj", "pyarrow", "rasterio")
 
 def _taxonomy(workspace: Workspace) -> list[Path]:
     return [workspace.config.taxonomy]
+
+
+def _language(workspace: Workspace) -> dict[str, Any]:
+    config = workspace.config
+    return {
+        "rules": config.rules.to_json(),
+        "unknown_is_other": sorted(config.unknown_is_other),
+        "language": config.language.model_dump(mode="json", exclude=set(LANGUAGE_PLACES)),
+    }
 
 
 _ALL: tuple[Step, ...] = (
@@ -91,11 +101,7 @@ _ALL: tuple[Step, ...] = (
         module="tasks.calls",
         plan=calls.plan,
         make=calls.make,
-        settings=lambda w: {
-            "rules": w.config.rules.to_json(),
-            "unknown_is_other": sorted(w.config.unknown_is_other),
-            "language": w.config.language.model_dump(mode="json", exclude=set(LANGUAGE_PLACES)),
-        },
+        settings=_language,
         data_files=lambda w: [w.config.taxonomy, *calls.prompt_files()],
         libraries=(*_GEOMETRY, "scipy", "pillow", "jinja2"),
         is_parallel=False,
@@ -106,11 +112,7 @@ _ALL: tuple[Step, ...] = (
         module="tasks.language",
         plan=language.plan,
         make=language.make,
-        settings=lambda w: {
-            "rules": w.config.rules.to_json(),
-            "unknown_is_other": sorted(w.config.unknown_is_other),
-            "language": w.config.language.model_dump(mode="json", exclude=set(LANGUAGE_PLACES)),
-        },
+        settings=_language,
         data_files=_taxonomy,
         libraries=_GEOMETRY,
     ),
