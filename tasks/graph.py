@@ -8,13 +8,12 @@ import shapely
 from numpy.typing import NDArray
 
 from tasks.boxes import read_masks
-from tasks.scenes import scene_items
+from tasks.scenes import frame_of, scene_items
 from tasks.steps import Done, Item, Made
 from tasks.tables import item_table
 from tasks.workspace import Workspace
 from trigpoint.boxes.measure import plane_mask
 from trigpoint.errors import InputError
-from trigpoint.geometry.frames import SceneFrame
 from trigpoint.records.scene import Scene
 from trigpoint.records.stage import Drop, ItemResult
 from trigpoint.records.tables import DISTANCE_SCHEMA
@@ -58,7 +57,7 @@ def masks_of_rows(rows: list[dict[str, Any]], labels: NDArray[np.uint16], planes
 def make(workspace: Workspace, item: Item) -> Made:
     """Build the scene graph and check its algebra."""
     scene = Scene.model_validate(item.payload["scene"])
-    frame = SceneFrame(scene.crs, scene.transform, scene.frame)
+    frame = frame_of(scene)
     rules = workspace.config.rules
     boxes = ItemResult.model_validate(item.payload["boxes"])
     rows = item_table(workspace, boxes, "instance").to_pylist()

@@ -1,17 +1,17 @@
 """language: what is said of everything of one category in one scene, held against the scene before anyone sees it."""
 
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from tasks.graph import load_graph
-from tasks.query import poi_categories, poi_digests
-from tasks.scenes import results_by_item, scene_items
+from tasks.query import items_with_pois, poi_categories
+from tasks.scenes import frame_of
 from tasks.steps import Done, Item, Made
 from tasks.tables import item_table
 from tasks.workspace import Workspace
-from trigpoint.geometry.frames import SceneFrame
 from trigpoint.identity import canonical_json
 from trigpoint.language.grounding import GroundedCheck, GroundScene, centroid_shares
 from trigpoint.language.items import RELEASED, Draft, drafts_of, judge_drafts
@@ -28,15 +28,8 @@ def plan(workspace: Workspace, done: Done) -> list[Item]:
     """One item per scene with a graph; none when the release asks for no language."""
     if not workspace.config.language.forms:
         return []
-    sources = results_by_item(done, "collect")
-    digests = poi_digests(workspace, sources)
-    items: list[Item] = []
     needs = ("boxes", "graph") if workspace.config.language.provider == NAME else ("boxes", "graph", "calls")
-    for item in scene_items(workspace, done, needs):
-        source = item.payload["scene"]["source"]
-        payload = {**item.payload, "collect": sources[source].to_json()}
-        items.append(item.model_copy(update={"inputs": (*item.inputs, digests[source]), "payload": payload}))
-    return items
+    return items_with_pois(workspace, done, needs)
 
 
 def ground_scene(workspace: Workspace, item: Item, pois: frozenset[str]) -> tuple[GroundScene | None, list[bool]]:
@@ -50,31 +43,28 @@ def ground_scene(workspace: Workspace, item: Item, pois: frozenset[str]) -> tupl
     corners = np.array([[0, 0], [scene.width, 0], [scene.width, scene.height], [0, scene.height]], dtype=np.float64)
     ground = GroundScene(
         resolver=Resolver(graph, workspace.taxonomy, config.rules, config.unknown_is_other),
-        centroid_share=centroid_shares(graph, _frame_of(scene).ground_from_image(corners)),
+        centroid_share=centroid_shares(graph, frame_of(scene).ground_from_image(corners)),
         is_north_up=scene.frame.is_north_up,
-        near_m=min(config.rules.near_share * scene.shorter_side_m, config.rules.near_max_px * scene.frame.gsd_m),
+        near_m=config.rules.near_m(scene.shorter_side_m, scene.frame.gsd_m),
         poi_categories=pois,
     )
     return ground, [row["boxable"] for row in rows]
 
 
-def _frame_of(scene: Scene) -> SceneFrame:
-    return SceneFrame(scene.crs, scene.transform, scene.frame)
-
-
 def make(workspace: Workspace, item: Item) -> Made:
     """Write the sentences of one scene and hold each against the ground."""
     scene = Scene.model_validate(item.payload["scene"])
-    pois = poi_categories(workspace, item, _frame_of(scene), (scene.width, scene.height))
+    pois = poi_categories(workspace, item, frame_of(scene), (scene.width, scene.height))
     ground, boxable = ground_scene(workspace, item, pois)
     targets = targets_of(ground.resolver, boxable) if ground is not None else []
     config = workspace.config.language
     provider = NAME if config.provider == NAME else config.model
+    answers = _answers(workspace, item)
     items: list[LanguageItem] = []
     for target in targets:
         assert ground is not None  # there are no targets without
         check = GroundedCheck(ground, target)
-        drafts = _drafts(workspace, item, check)
+        drafts = _drafts(check, answers)
         items += judge_drafts(check, [draft for draft in drafts if draft.written.form in config.forms], provider)
     drops = [
         Drop(
@@ -92,12 +82,19 @@ def make(workspace: Workspace, item: Item) -> Made:
     return Made(tables, drops=drops, n_in=len(items), n_out=sum(one.state in RELEASED for one in items))
 
 
-def _drafts(workspace: Workspace, item: Item, check: GroundedCheck) -> list[Draft]:
-    """What the provider wrote about a target: offline now, or what the calls before this step were answered."""
+def _answers(workspace: Workspace, item: Item) -> dict[str, dict[str, Any]] | None:
+    """What the calls before this step were answered, by annotation; None when sentences are written offline."""
     if "calls" not in item.payload:
+        return None
+    rows = item_table(workspace, ItemResult.model_validate(item.payload["calls"]), "answer").to_pylist()
+    return {row["annotation_id"]: row for row in rows}
+
+
+def _drafts(check: GroundedCheck, answers: dict[str, dict[str, Any]] | None) -> list[Draft]:
+    """What the provider wrote about a target."""
+    if answers is None:
         return [Draft(written, written.text) for written in write_offline(check)]
-    answers = item_table(workspace, ItemResult.model_validate(item.payload["calls"]), "answer").to_pylist()
-    row = next(row for row in answers if row["annotation_id"] == check.target.annotation_id)
+    row = answers[check.target.annotation_id]
     if row["generated"] is None:
         return []
     verified = Verified.model_validate_json(row["verified"]) if row["verified"] is not None else None

@@ -1,7 +1,7 @@
 """query: candidate programs per scene, certified on jittered outlines; then one global selection with its sentences."""
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -34,19 +34,19 @@ from trigpoint.scene_graph.build import outlines_to_ground
 
 def plan_candidates(workspace: Workspace, done: Done) -> list[Item]:
     """One item per scene with a graph."""
+    return items_with_pois(workspace, done, ("annotate", "boxes", "graph"))
+
+
+def items_with_pois(workspace: Workspace, done: Done, needs: Sequence[str]) -> list[Item]:
+    """Return `scene_items` that hold, and depend on, the points of interest of their source too."""
     sources = results_by_item(done, "collect")
-    poi_digest = poi_digests(workspace, sources)
+    poi_digest = {name: table_digest(item_table(workspace, result, "poi")) for name, result in sources.items()}
     items: list[Item] = []
-    for item in scene_items(workspace, done, ("annotate", "boxes", "graph")):
+    for item in scene_items(workspace, done, needs):
         source = item.payload["scene"]["source"]
         payload = {**item.payload, "collect": sources[source].to_json()}
         items.append(item.model_copy(update={"inputs": (*item.inputs, poi_digest[source]), "payload": payload}))
     return items
-
-
-def poi_digests(workspace: Workspace, sources: dict[str, ItemResult]) -> dict[str, str]:
-    """Digest of the points of interest of each source."""
-    return {name: table_digest(item_table(workspace, result, "poi")) for name, result in sources.items()}
 
 
 def make_candidates(workspace: Workspace, item: Item) -> Made:

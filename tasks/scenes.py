@@ -37,7 +37,12 @@ def open_scene(workspace: Workspace, payload: dict[str, Any]) -> tuple[Scene, Sc
     scene = Scene.model_validate(payload["scene"])
     image = ArtefactRef.model_validate(payload["image"])
     patch = read_scene_tif(workspace.store.get_bytes(image))
-    return scene, SceneFrame(scene.crs, scene.transform, scene.frame), patch.valid
+    return scene, frame_of(scene), patch.valid
+
+
+def frame_of(scene: Scene) -> SceneFrame:
+    """Return the frame of a scene."""
+    return SceneFrame(scene.crs, scene.transform, scene.frame)
 
 
 def scene_payload(scene: SceneInput) -> dict[str, Any]:

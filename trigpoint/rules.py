@@ -174,6 +174,10 @@ class Rules(Record):
     relations: tuple[str, ...] = RELATIONS
     within_m: tuple[int, ...] = ()
 
+    def near_m(self, shorter_side_m: float, gsd_m: float) -> float:
+        """The distance of `near` in a scene, metres."""
+        return min(self.near_share * shorter_side_m, self.near_max_px * gsd_m)
+
     @field_validator("relations")
     @classmethod
     def _known_relations(cls, value: tuple[str, ...]) -> tuple[str, ...]:

@@ -16,7 +16,7 @@ from trigpoint.errors import ProgramError
 from trigpoint.language.claims import WINDS, ClaimReader, ParsedClaim, tokens_of
 from trigpoint.language.parser import SentenceParser
 from trigpoint.names import contains_name
-from trigpoint.programs.language import Attr, Cat, Node, conjunction, is_category
+from trigpoint.programs.language import Attr, Cat, Node, category_node, is_category
 from trigpoint.programs.resolver import Members, Resolver, positions_of
 from trigpoint.records.language import Claim, LanguageForm, LanguageTarget, Verdict
 from trigpoint.rules import AZIMUTH_DEG
@@ -232,7 +232,7 @@ class GroundedCheck:
 
     def _superlative(self, claim: ParsedClaim) -> tuple[Verdict, str]:
         extreme, key = claim.relation.split()
-        category = _category_node(self.target)
+        category = category_node(self.target.category)
         found = self.scene.resolver.execute(Attr(category, key, extreme))  # pyright: ignore[reportArgumentType]  words of the claim table
         if not found.is_decided:
             return "undecidable", "two are nearly equal"
@@ -376,7 +376,3 @@ def _too_long(text: str, most: int) -> Claim | None:
     if 1 <= n <= most and text.isprintable():
         return None
     return Claim(kind="form", text=text, verdict="contradicted", measured=f"{n} words, expected 1 to {most}, printable")
-
-
-def _category_node(target: LanguageTarget) -> Node:
-    return Cat(target.category[0]) if len(target.category) == 1 else conjunction(tuple(Cat(name) for name in target.category))

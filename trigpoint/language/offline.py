@@ -12,7 +12,8 @@ from trigpoint.identity import digest_json
 from trigpoint.language.grounding import GroundedCheck
 from trigpoint.language.sentences import describe, sentences
 from trigpoint.names import key_of
-from trigpoint.programs.language import Attr, Cat, Extreme, Key, Node, Rel
+from trigpoint.programs.generate import SUPERLATIVES
+from trigpoint.programs.language import Attr, Cat, Node, Rel
 from trigpoint.programs.resolver import Resolver
 from trigpoint.records.language import LanguageForm
 from trigpoint.rules import TOPOLOGY
@@ -25,15 +26,6 @@ PHRASES, NEGATIVES = 2, 5
 
 WEAK = ("far", "outside")
 """Relations that say little of where a thing is; they come last."""
-
-SUPERLATIVES: tuple[tuple[Key, Extreme], ...] = (
-    ("area", "most"),
-    ("length", "most"),
-    ("north", "most"),
-    ("north", "least"),
-    ("east", "most"),
-    ("east", "least"),
-)
 
 
 class Written(NamedTuple):
@@ -125,10 +117,7 @@ def anchors_of_target(resolver: Resolver, target: int) -> Iterator[Node]:
                 position = resolver.denoted(node)
             except ProgramError:
                 continue
-            nodes = resolver.graph.nodes
-            is_admissible = not nodes.cut[position] or not nodes.countable[position]
-            is_small = nodes.area_px[position] <= resolver.rules.anchor_max_scene_share * resolver.graph.valid_px
-            if is_admissible and is_small and not target >> position & 1:
+            if resolver.is_admissible_anchor(position) and not target >> position & 1:
                 yield node
                 if node is category:
                     break

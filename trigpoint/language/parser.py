@@ -22,7 +22,7 @@ from trigpoint.language.grammar import (
     SUPERLATIVES,
     WITHIN,
 )
-from trigpoint.programs.language import Attr, Cat, Farthest, Nearest, Node, Rel, conjunction
+from trigpoint.programs.language import Attr, Farthest, Nearest, Node, Rel, category_node, conjunction
 
 _SAME = {"which": "that", "situated": "located", "found": "located", "meters": "metres"}
 """Words that are read as another."""
@@ -191,7 +191,7 @@ def _nouns(taxonomy: Taxonomy) -> tuple[dict[Words, list[Node]], dict[Words, lis
     for head in (c for c in taxonomy.categories if c.axis == first):
         for chosen in itertools.product(*further):
             ids = (head.id, *(name for name in chosen if name is not None))
-            node = Cat(head.id) if len(ids) == 1 else conjunction(tuple(Cat(name) for name in ids))
+            node = category_node(ids)
             singular[words_of(taxonomy.singular_noun(ids))].append(node)
             plural[words_of(taxonomy.plural_noun(ids))].append(node)
     return dict(singular), dict(plural)

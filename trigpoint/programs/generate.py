@@ -204,19 +204,13 @@ class _Generator:
                 nodes += [node for node in (Cat(head.id), *joined) if self._n_members(node)]
         return nodes
 
-    def _is_admissible_anchor(self, position: int) -> bool:
-        nodes = self.graph.nodes
-        if nodes.countable[position] and nodes.cut[position]:
-            return False
-        return bool(nodes.area_px[position] <= self.rules.anchor_max_scene_share * self.graph.valid_px)
-
     def _denoted(self, anchor: Node) -> int | None:
         """The admissible instance that an anchor denotes, or None."""
         try:
             position = self.resolver.denoted(anchor)
         except ProgramError:
             return None
-        return position if self._is_admissible_anchor(position) else None
+        return position if self.resolver.is_admissible_anchor(position) else None
 
     def _direct_anchors(self) -> list[Anchor]:
         """Anchors that are named without a relation: the one of its category, or a superlative of it."""

@@ -3,7 +3,7 @@
 A program denotes a set of instances of one scene. Meaning is given by `trigpoint.programs.resolver` alone.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -114,6 +114,11 @@ Node = Cat | And | Attr | Rel | Nearest | Farthest
 def conjunction(args: tuple[Node, ...]) -> And:
     """Return the `and` of programs, its arguments in canonical order."""
     return And(tuple(sorted(args, key=lambda arg: arg.canonical())))
+
+
+def category_node(category_ids: Sequence[str]) -> Node:
+    """Return the node that names a category, one per axis."""
+    return Cat(category_ids[0]) if len(category_ids) == 1 else conjunction(tuple(Cat(name) for name in category_ids))
 
 
 def to_json(node: Node) -> dict[str, Any]:

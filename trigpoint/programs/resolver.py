@@ -157,6 +157,13 @@ class Resolver:
             )
         return found.sure.bit_length() - 1
 
+    def is_admissible_anchor(self, position: int) -> bool:
+        """Whether an instance may be an anchor: a countable one is seen whole, and none dominates the scene."""
+        nodes = self.graph.nodes
+        if nodes.countable[position] and nodes.cut[position]:
+            return False
+        return bool(nodes.area_px[position] <= self.rules.anchor_max_scene_share * self.graph.valid_px)
+
     def edges_to(self, relation: str, position: int) -> Members:
         """Return what stands in a relation to one instance, whatever its category.
 

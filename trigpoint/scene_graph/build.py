@@ -101,7 +101,7 @@ def build_graph(
     def threshold(surplus: FloatArray, margin: float) -> VerdictArray:
         return _decided(surplus, 0.0 if is_sharp else margin)
 
-    near_m = min(rules.near_share * shorter_side_m, rules.near_max_px * gsd_m)
+    near_m = rules.near_m(shorter_side_m, gsd_m)
     far_m = rules.far_share * shorter_side_m
     near_margin, far_margin = (max(rules.near_margin_share * limit, two_tau_m) for limit in (near_m, far_m))
     found = {

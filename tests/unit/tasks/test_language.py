@@ -6,23 +6,13 @@ from typing import Any
 
 import pytest
 
-from tasks.builds import conclude, run_stage
-from tasks.engine import start_build
-from tasks.stages import STAGES
-from tasks.workspace import Workspace
 from tests.llm_server import LlmServer
 from tests.tiny_project import make_project, tree_digest
+from tests.unit.tasks.test_build import build
 from trigpoint.language.items import RELEASED
 from trigpoint.release.reader import Release
 
 FORMS = ["vocabulary", "referring", "reasoning"]
-
-
-def build(config: Path) -> Any:
-    run = start_build(Workspace(config), "test")
-    for stage in STAGES:
-        run_stage(run, stage)
-    return conclude(run)
 
 
 def lines_of(path: Path) -> list[dict[str, Any]]:

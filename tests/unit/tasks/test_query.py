@@ -12,24 +12,14 @@ import shapely
 import yaml
 from pyproj import Transformer
 
-from tasks.builds import conclude, run_stage
-from tasks.engine import start_build
-from tasks.stages import STAGES
-from tasks.workspace import Workspace
 from tests.tiny_project import LEFT, PIXEL, TOP, make_project, make_raster
+from tests.unit.tasks.test_build import build
 from trigpoint.categories import Taxonomy
 from trigpoint.errors import InputError, TaxonomyError
 from trigpoint.language.parser import SentenceParser
 from trigpoint.programs.generate import Candidate
 from trigpoint.programs.language import Cat
 from trigpoint.release.reader import Release
-
-
-def build(config: Path) -> Any:
-    run = start_build(Workspace(config), "test")
-    for stage in STAGES:
-        run_stage(run, stage)
-    return conclude(run)
 
 
 @pytest.fixture(scope="module")
