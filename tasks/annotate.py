@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from storage.rasters import write_label_tif, write_plane_tif
-from storage.vectors import FeatureTable, read_features
+from storage.vectors import FeatureTable, read_features, tags_of
 from tasks.collect import feature_id, set_aside_drop, source_config
 from tasks.scenes import collected_scenes, open_scene, scene_payload
 from tasks.steps import Done, Item, Made
@@ -82,8 +82,7 @@ def _footprints(part: VectorConfig, workspace: Workspace, scene_id: str, drops: 
     table = _features(part, workspace)
     found: list[Proposal] = []
     for geometry, properties in zip(table.geometries, table.properties, strict=True):
-        tags = {key: str(value) for key, value in properties.items() if value is not None}
-        categories, torn = workspace.taxonomy.values_from_tags(tags)
+        categories, torn = workspace.taxonomy.values_from_tags(tags_of(properties))
         if not categories:
             continue
         source_id = feature_id(part, properties, geometry)
