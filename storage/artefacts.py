@@ -253,7 +253,7 @@ def write_atomic(path: Path, data: bytes) -> None:
     except BaseException:
         temp.unlink(missing_ok=True)
         raise
-    _fsync_folder(path.parent)
+    fsync_folder(path.parent)
 
 
 class _LocalFiles:
@@ -309,7 +309,7 @@ class _LocalFiles:
                 os.fsync(writer.fileno())
             if sha.hexdigest() == expected:
                 temp.replace(target)
-                _fsync_folder(target.parent)
+                fsync_folder(target.parent)
         finally:
             temp.unlink(missing_ok=True)
         return sha.hexdigest()
@@ -389,7 +389,8 @@ def _default_cache_folder() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "trigpoint" / "artefacts"
 
 
-def _fsync_folder(folder: Path) -> None:
+def fsync_folder(folder: Path) -> None:
+    """Make names that were made or renamed in a folder survive a power cut."""
     handle = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(handle)

@@ -515,11 +515,48 @@ class LicencesConfig(ConfigPart):
         return {layer: licence for layer in LAYERS if (licence := found[layer]) is not None}
 
 
-class ReviewConfig(ConfigPart):
-    """What a person must have seen before it is released."""
+Policy = Literal["none", "single", "annotator+manager", "unanimous"]
 
-    policy: Literal["none"] = Field(default="none", description="none: releases what no human has reviewed; the card says so")
+
+class ReviewRule(ConfigPart):
+    """What people must have decided about an item before it is released."""
+
+    policy: Policy = Field(
+        default="none",
+        description="none: releases what no human has reviewed, and the card says so; single: one person accepts; annotator+manager: two "
+        "people do, one as each; unanimous: every member of a group does, in every round",
+    )
+    groups: tuple[tuple[str, ...], ...] = Field(default=(), description="unanimous: who decides; round 1 is the first group's, and so on")
+    rounds: int = Field(default=0, ge=0, le=100, description="unanimous: rounds; 0: one per group")
+    sample_share: float = Field(
+        default=1.0, gt=0, le=1, description="Share of the items that people must see, drawn by the seed; the others pass unseen"
+    )
+
+    @model_validator(mode="after")
+    def _groups(self) -> "ReviewRule":
+        if (self.policy == "unanimous") != bool(self.groups):
+            raise ValueError(f"policy is {self.policy!r} and groups are {[list(group) for group in self.groups]}: unanimous needs groups")
+        if any(not group or len(set(group)) != len(group) for group in self.groups):
+            raise ValueError("groups: each needs at least one member, and each member once")
+        return self
+
+    @property
+    def n_rounds(self) -> int:
+        """Rounds of `unanimous`."""
+        return self.rounds or len(self.groups)
+
+
+class ReviewConfig(ReviewRule):
+    """Policies of review; the keys at the top are for masks, and for sentences too unless `sentences` says otherwise."""
+
+    sentences: ReviewRule | None = Field(default=None, description="The policy for sentences, where it is another")
+    publish_names: bool = Field(default=False, description="Whether a release names the people who decided; else they are numbered")
     note: str = ""
+
+    @property
+    def rule_for_sentences(self) -> ReviewRule:
+        """What sentences need."""
+        return self.sentences or self
 
 
 class QuarantineConfig(ConfigPart):
@@ -548,6 +585,10 @@ class RunConfig(ConfigPart):
     output: Path = Path("build/release")
     work: Path = Path("build/work")
     store: str | None = Field(default=None, description="Artefact store: a folder or fsspec URL; default <work>/store")
+    calls: Path | None = Field(
+        default=None,
+        description="Local folder of what language models answered; keep it, and nothing is paid twice; default <store>/calls",
+    )
     workers: int = Field(default=2, ge=1, description="Processes that work inside a task")
     chunk_size: int = Field(default=8, ge=1, description="Scenes per task run and per shard")
     catalogue_wait_s: float = Field(default=30.0, gt=0)
@@ -582,6 +623,15 @@ class ReleaseConfig(ConfigPart):
         names = [source.name for source in self.sources]
         if len(set(names)) != len(names):
             raise ValueError(f"sources have names {names}, expected each once")
+        return self
+
+    @model_validator(mode="after")
+    def _calls(self) -> "ReleaseConfig":
+        if self.language.forms and self.language.provider != "offline" and self.run.calls is None and "://" in (self.run.store or ""):
+            raise ValueError(
+                f"run.calls: run.store {self.run.store!r} is no local folder, and the record of paid answers is kept in one, on the machine"
+                " that builds; give run.calls a folder that is kept from run to run"
+            )
         return self
 
     def sha256(self) -> str:
@@ -642,6 +692,7 @@ def load_config(path: Path) -> ReleaseConfig:
                     "output": _absolute(base, config.run.output),
                     "work": _absolute(base, config.run.work),
                     "store": _store_from(base, config.run.store),
+                    "calls": None if config.run.calls is None else _absolute(base, config.run.calls),
                     "snapshots": _absolute(base, config.run.snapshots),
                 }
             ),
