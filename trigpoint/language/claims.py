@@ -1,71 +1,78 @@
-"""What a free sentence claims about its target: relations to other things, places in the image, counts, superlatives, negations.
+"""What a free sentence claims about its target: relations to other things, places in the image, counts, sizes, superlatives, negations.
 
-Not a language model: a table of phrases that people and models use of overhead imagery. What it cannot read is a claim, too, of kind
-`attribute` or `negation`, which nothing here can decide. Not here: what the ground says of a claim (`trigpoint.language.grounding`).
+Not a language model: it finds the phrases of `trigpoint.language.wording`. What it cannot read is a claim, too, of kind `attribute` or
+`negation`, which nothing here can decide. Not here: what the ground says of a claim (`trigpoint.language.judging`).
 """
 
 import re
 from collections.abc import Iterator
 from typing import Literal, NamedTuple
 
-from trigpoint.language.parser import SentenceParser, Words, normal_word, words_of
-from trigpoint.programs.language import Attr, Node
+from trigpoint.categories import Taxonomy
+from trigpoint.language.parser import SentenceParser, Words, normal_word
+from trigpoint.language.wording import (
+    ADJACENT,
+    BETWEEN,
+    COMPARATIVES,
+    CORNERS,
+    EDGES,
+    FAR,
+    HALVES,
+    IMAGE,
+    INSIDE,
+    MIDDLE,
+    NEAR,
+    NEGATIONS,
+    NUMBERS,
+    OUTSIDE,
+    PARTIAL,
+    PLAIN,
+    QUANTITIES,
+    SCREEN,
+    SHAPES,
+    SIZES,
+    SUPERLATIVES,
+    SURROUNDED,
+    WIND_FORMS,
+    WINDS,
+    trait_forms,
+)
+from trigpoint.names import key_of, singular
+from trigpoint.programs.language import Attr, Cat, Node
 
 ClaimKind = Literal[
-    "relation", "screen", "adjacency", "nearness", "position", "count", "superlative", "negation", "attribute", "between", "category"
+    "relation",
+    "screen",
+    "adjacency",
+    "nearness",
+    "between",
+    "surrounded",
+    "position",
+    "count",
+    "partial",
+    "superlative",
+    "size",
+    "comparison",
+    "trait",
+    "negation",
+    "attribute",
+    "category",
 ]
 
-WINDS = ("north", "northeast", "east", "southeast", "south", "southwest", "west", "northwest")
-"""Clockwise from north, 45° apart."""
-
-_WIND_FORMS = {form: wind for wind in WINDS for form in (wind, f"{wind}ern", wind.replace("th", "th-", 1) if len(wind) > 5 else wind)}
-
-SCREEN = {"left": "west", "right": "east", "top": "north", "upper": "north", "bottom": "south", "lower": "south"}
-"""Words of the screen and the wind they stand for on a north-up image."""
-
-_ADJACENT = (
-    "adjacent to",
-    "next to",
-    "beside",
-    "bordering",
-    "borders",
-    "alongside",
-    "along",
-    "abutting",
-    "touching",
-    "attached to",
-    "flanking",
-)
-_NEAR = ("near", "nearby", "close to", "in the vicinity of", "not far from", "a short distance from")
-_FAR = ("far from", "far away from", "a long way from")
-_INSIDE = ("inside", "within", "enclosed by", "surrounded by", "in")
-_OUTSIDE = ("outside of", "outside")
-_IMAGE = ("image", "scene", "picture", "frame", "patch", "tile", "photo", "view")
-_PARTS = ("part", "side", "edge", "corner", "half", "portion", "section", "area", "end", "quadrant", "region")
-_MIDDLE = ("center", "centre", "middle")
-_NEGATIONS = ("not", "no", "without", "except", "excluding", "neither", "never")
-_COUNTED = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve")
-_NUMBERS = {word: k for k, word in enumerate(_COUNTED)} | {"single": 1, "sole": 1, "lone": 1, "both": 2, "pair": 2}
-_SUPERLATIVES: dict[str, tuple[str, str]] = {
-    "largest": ("area", "most"),
-    "biggest": ("area", "most"),
-    "longest": ("length", "most"),
-    "northernmost": ("north", "most"),
-    "southernmost": ("north", "least"),
-    "easternmost": ("east", "most"),
-    "westernmost": ("east", "least"),
-}
-_UNMEASURED = ("smallest", "shortest", "tallest", "widest", "narrowest", "brightest", "darkest", "oldest", "newest")
-_PLAIN = frozenset(
-    words_of(
-        "a an and are area areas at be by can directly exactly from has have immediately in is it its just lies lie lying "
-        "locate located of on or place positioned region seen set sits sit situated slightly standing stands structure "
-        "structures that the their these this those to visible with all every any whole entire image scene picture side "
-    )
-)
-"""Words that claim nothing."""
+Part = Literal["half", "corner", "edge", "middle"]
+"""How much of the image a place is."""
 
 _TOKEN = re.compile(r"[^\W_]+(?:['’\-][^\W_]+)*|\d+(?:\.\d+)?", re.UNICODE)
+_LEADS: tuple[Words, ...] = (
+    *(
+        (*preposition.split(), article)
+        for preposition in ("in", "at", "on", "along", "near", "by", "toward", "towards", "to", "close to")
+        for article in ("the", "a", "an", "one")
+    ),
+    ("the",),
+)
+_STOPS = ("of", "and", "that", "in", "to", "on", "with")
+_MAX_NOUN_WORDS = 4
 
 
 class Token(NamedTuple):
@@ -82,10 +89,12 @@ class ParsedClaim(NamedTuple):
     Attributes:
         kind: What kind of thing.
         text: Its words, as written.
-        relation: Relation of the graph that it asserts, or the wind of a place in the image (`center` for its middle).
-        anchor: What the relation is to; None where no known thing is named.
+        relation: Relation of the graph that it asserts, the wind of a place in the image ("" for any), or what else its kind compares.
+        anchor: What the claim is to; None where no known thing is named. other: The second thing that something is between.
         is_definite: Whether the anchor is one particular thing ("the road", not "a road").
-        number: A count.
+        unread: Words about the anchor that nothing here decides ("the busy road").
+        number: A count; of a category claim 1 for a singular, 2 for a plural noun.
+        part: How much of the image a place is.
         swap: The words that a correction replaces: first and last token.
     """
 
@@ -93,9 +102,16 @@ class ParsedClaim(NamedTuple):
     text: str
     relation: str = ""
     anchor: Node | None = None
+    other: Node | None = None
     is_definite: bool = True
+    unread: Words = ()
     number: int = 0
+    part: Part = "half"
     swap: tuple[int, int] | None = None
+
+
+_Found = Iterator[tuple[ParsedClaim, int]]
+"""Claims, each with the position of the word after it."""
 
 
 def tokens_of(text: str) -> list[Token]:
@@ -108,12 +124,15 @@ class ClaimReader:
 
     Args:
         parser: Knows the nouns, and reads descriptions of other things.
+        taxonomy: Knows other names of things, and what their further axes are called.
         names: How the target may be called, singular and plural.
     """
 
-    def __init__(self, parser: SentenceParser, names: tuple[str, ...]) -> None:
-        self._parser = parser
-        self._names = sorted({tuple(token.word for token in tokens_of(name)) for name in names}, key=len, reverse=True)
+    def __init__(self, parser: SentenceParser, taxonomy: Taxonomy, names: tuple[str, ...]) -> None:
+        self._parser, self._taxonomy = parser, taxonomy
+        self._names = {key_of(name) for name in names}
+        self._longest_name = max((len(tokens_of(name)) for name in names), default=0)
+        self._traits = {form: c.id for c in taxonomy.categories if c.phrase for form in trait_forms(c.phrase)}
 
     def read(self, text: str) -> list[ParsedClaim]:
         """Return every claim of a sentence, in its order."""
@@ -124,79 +143,112 @@ class ClaimReader:
         has_name = False
         while at < len(words):
             found = next(self._at(words, at, has_name), None)
-            if found is None:
-                name = self._name_at(words, at)
-                if name:
-                    has_name = True
-                    claims.append(ParsedClaim("category", _said(text, tokens, at, at + name)))
-                    at += name
-                elif words[at] in _PLAIN:
-                    at += 1
-                else:
-                    claims.append(ParsedClaim("attribute", _said(text, tokens, at, at + 1)))
-                    at += 1
+            if found is not None:
+                claim, end = found
+                claims.append(claim._replace(text=_said(text, tokens, at, end)))
+                at = end
                 continue
-            claim, end = found
-            claims.append(claim._replace(text=_said(text, tokens, at, end)))
-            at = end
+            n = self._name_at(words, at)
+            if n:
+                has_name = True
+                claims.append(self._category(words, at, at + n)._replace(text=_said(text, tokens, at, at + n)))
+            elif words[at] not in PLAIN:
+                claims.append(ParsedClaim("attribute", _said(text, tokens, at, at + 1)))
+            at += max(n, 1)
         return claims
 
     def _name_at(self, words: Words, at: int) -> int:
-        """Number of words of the target's name that stands here, 0 for none."""
-        return next((len(name) for name in self._names if words[at : at + len(name)] == name), 0)
+        """Number of words of the target's name that stands here, in either number; 0 for none."""
+        for n in range(min(self._longest_name + 1, len(words) - at), 0, -1):
+            if words[at] not in ("a", "an", "the") and key_of(" ".join(words[at : at + n])) in self._names:
+                return n
+        return 0
 
-    def _at(self, words: Words, at: int, has_name: bool) -> Iterator[tuple[ParsedClaim, int]]:
+    def _category(self, words: Words, at: int, end: int) -> ParsedClaim:
+        is_plural = singular(words[end - 1]) != words[end - 1]
+        is_each = any(word in ("every", "each", "any", "all") for word in words[:at])
+        return ParsedClaim("category", "", number=2 if is_plural else 0 if is_each else 1, swap=(at, end))
+
+    def _at(self, words: Words, at: int, has_name: bool) -> _Found:
         """Claims that begin here, the longest phrases first."""
         yield from self._in_the_image(words, at)
+        yield from self._between(words, at)
         yield from self._to_something(words, at)
-        for end in _phrase(words, at, "not far from"):
-            yield from self._anchored(words, end, ParsedClaim("nearness", "", "near"))
-        word = words[at]
-        if word in _NEGATIONS:
-            yield ParsedClaim("negation", ""), at + 1
-        if word == "between":
-            yield ParsedClaim("between", ""), at + 1
-        if word in _SUPERLATIVES:
-            key, extreme = _SUPERLATIVES[word]
-            yield ParsedClaim("superlative", "", f"{extreme} {key}"), at + 1
-        if word in _UNMEASURED:
-            yield ParsedClaim("attribute", ""), at + 1
-        if not has_name and (word in _NUMBERS or word.isdigit()):
-            yield ParsedClaim("count", "", number=_NUMBERS.get(word, int(word) if word.isdigit() else 0)), at + 1
+        for form, trait in self._traits.items():
+            if words[at : at + len(form)] == form:
+                yield ParsedClaim("trait", "", trait), at + len(form)
+        yield from self._of_itself(words, at)
+        if not has_name:
+            yield from self._how_many(words, at)
 
-    def _in_the_image(self, words: Words, at: int) -> Iterator[tuple[ParsedClaim, int]]:
-        """Places such as "in the upper left corner (of the image)", "on the eastern edge of the scene", "in the middle"."""
-        start, is_in = at, False
-        for lead in ("in the", "at the", "on the", "along the", "near the", "toward the", "towards the", "to the", "the"):
-            for after in _phrase(words, at, lead):
-                start, is_in = after, lead in ("in the", "at the", "on the")
-                break
-            else:
-                continue
-            break
-        else:
+    def _of_itself(self, words: Words, at: int) -> _Found:
+        word = words[at]
+        if word in NEGATIONS:
+            yield ParsedClaim("negation", ""), at + 1
+        if word in SUPERLATIVES:
+            key, extreme = SUPERLATIVES[word]
+            yield ParsedClaim("superlative", "", f"{extreme} {key}"), at + 1
+        for than in _phrase(words, at + 1, "than"):
+            if word in COMPARATIVES:
+                yield from self._anchored(words, than, ParsedClaim("comparison", "", COMPARATIVES[word]))
+        if word in SIZES or word in SHAPES:
+            yield ParsedClaim("size", "", SIZES.get(word) or SHAPES[word]), at + 1
+
+    def _how_many(self, words: Words, at: int) -> _Found:
+        """How many there are, said before the name."""
+        word = words[at]
+        if word in PARTIAL:
+            is_of = words[at + 1 : at + 2] == ("of",)
+            yield ParsedClaim("partial", "", "part" if is_of else ""), at + 1 + is_of
+        elif word in QUANTITIES:
+            yield ParsedClaim("count", "", QUANTITIES[word]), at + 1
+        elif word in NUMBERS or (word.isascii() and word.isdigit()):
+            is_about_all = word != "only" or not any(singular(later) != later for later in words[at + 1 : at + 3])
+            yield ParsedClaim("count", "", "exactly" if is_about_all else "any", number=_number(word)), at + 1
+
+    def _in_the_image(self, words: Words, at: int) -> _Found:
+        """Places such as "in the upper left corner (of the image)", "at the edge of the scene", "in the middle"."""
+        lead = next((lead for lead in _LEADS if words[at : at + len(lead)] == lead), None)
+        if lead is None:
             return
+        start = at + len(lead)
         wind, end, is_screen = _wind_at(words, start)
-        if words[start : start + 1] and words[start] in _MIDDLE:
-            wind, end, is_screen = "center", start + 1, False
-        if not wind:
-            return
-        has_part = end < len(words) and words[end] in _PARTS
-        after = end + 1 if has_part else end
+        is_middle = not wind and words[start : start + 1] and words[start] in MIDDLE
+        if is_middle:
+            end = start + 1
+        part, after = _part_at(words, end)
+        if is_middle:
+            part = "middle"
         is_of_image = False
         for tail in ("of the", "of this"):
             for stop in _phrase(words, after, tail):
-                if stop < len(words) and words[stop] in _IMAGE:
+                if stop < len(words) and words[stop] in IMAGE:
                     after, is_of_image = stop + 1, True
+        if not wind and not is_middle and not (is_of_image and part in ("corner", "edge")):
+            return
         is_of_other = not is_of_image and words[after : after + 1] == ("of",)
-        if is_of_other or not (has_part or is_of_image or is_screen or is_in or wind == "center"):
+        has_part = after > end or is_of_image
+        if is_of_other or not (has_part or is_screen or lead[0] in ("in", "at", "on") or is_middle):
             return  # "to the north of the road" is a relation
-        kind: ClaimKind = "screen" if is_screen else "position"
-        yield ParsedClaim(kind, "", wind, swap=(start, end)), after
+        swap = (start, end) if wind else None
+        yield ParsedClaim("screen" if is_screen else "position", "", wind, part=part or "half", swap=swap), after
 
-    def _to_something(self, words: Words, at: int) -> Iterator[tuple[ParsedClaim, int]]:
+    def _between(self, words: Words, at: int) -> _Found:
+        for phrase in BETWEEN:
+            for start in _phrase(words, at, phrase):
+                for first, middle in self._anchored(words, start, ParsedClaim("between", ""), is_needed=True):
+                    for second_at in _phrase(words, middle, "and"):
+                        for second, end in self._anchored(words, second_at, ParsedClaim("between", ""), is_needed=True):
+                            both = first.is_definite and second.is_definite
+                            yield (
+                                first._replace(other=second.anchor, is_definite=both, unread=(*first.unread, *second.unread)),
+                                end,
+                            )
+                yield ParsedClaim("between", ""), start
+
+    def _to_something(self, words: Words, at: int) -> _Found:
         """Relations to another thing."""
-        for lead in ("to the", "on the", "at the", ""):
+        for lead in ("to the", "on the", "at the", "along the", ""):
             for start in _phrase(words, at, lead):
                 wind, end, is_screen = _wind_at(words, start)
                 if wind and wind in WINDS:
@@ -211,18 +263,20 @@ class ClaimReader:
             if end + 2 < len(words) and words[end].isdigit() and words[end + 1] == "metres" and words[end + 2] in ("of", "from"):
                 yield from self._anchored(words, end + 3, ParsedClaim("nearness", "", f"within_{int(words[end])}m"))
         kinds: tuple[tuple[ClaimKind, str, tuple[str, ...]], ...] = (
-            ("adjacency", "near", _ADJACENT),
-            ("nearness", "near", _NEAR),
-            ("nearness", "far", _FAR),
-            ("relation", "outside", _OUTSIDE),
-            ("relation", "inside", _INSIDE),
+            ("surrounded", "inside", SURROUNDED),
+            ("adjacency", "near", ADJACENT),
+            ("nearness", "near", NEAR),
+            ("nearness", "far", FAR),
+            ("relation", "outside", OUTSIDE),
+            ("relation", "inside", INSIDE),
         )
         for kind, relation, phrases in kinds:
             for phrase in sorted(phrases, key=len, reverse=True):
                 for end in _phrase(words, at, phrase):
-                    yield from self._anchored(words, end, ParsedClaim(kind, "", relation), is_needed=relation == "inside")
+                    is_needed = kind == "relation" and relation == "inside"
+                    yield from self._anchored(words, end, ParsedClaim(kind, "", relation), is_needed=is_needed)
 
-    def _anchored(self, words: Words, at: int, claim: ParsedClaim, is_needed: bool = False) -> Iterator[tuple[ParsedClaim, int]]:
+    def _anchored(self, words: Words, at: int, claim: ParsedClaim, is_needed: bool = False) -> _Found:
         """Complete a claim with the thing it is about; an unknown thing leaves it without anchor, unless one `is_needed`."""
         described = sorted(self._parser.described(words, at), key=lambda reading: -reading[1])
         if described:
@@ -230,18 +284,37 @@ class ClaimReader:
             yield claim._replace(anchor=node), end
             return
         is_definite = words[at : at + 1] in (("the",), ("this",))
-        start = at + 1 if words[at : at + 1] and words[at] in ("the", "a", "an", "this", "some", "several", "its", "another") else at
+        start = at + 1 if words[at : at + 1] and words[at] in ("the", "a", "an", "this", "some", "its", "another", "other") else at
         for skip in range(4):
-            if start + skip >= len(words) or words[start + skip] in ("of", "and", "that", "in", "to"):
+            if start + skip >= len(words) or words[start + skip] in _STOPS:
                 break
-            for node, end in self._parser.named(words, start + skip):
+            for node, end in self._things_at(words, start + skip):
                 adjectives = words[start : start + skip]
-                superlative = next((_SUPERLATIVES[word] for word in adjectives if word in _SUPERLATIVES), None)
+                superlative = next((SUPERLATIVES[word] for word in adjectives if word in SUPERLATIVES), None)
                 anchor = Attr(node, *superlative) if superlative else node  # pyright: ignore[reportArgumentType]  keys of the table
-                yield claim._replace(anchor=anchor, is_definite=is_definite and (not adjectives or superlative is not None)), end
+                unread = tuple(word for word in adjectives if word not in SUPERLATIVES and word not in PLAIN)
+                yield claim._replace(anchor=anchor, is_definite=is_definite and not unread, unread=unread), end
                 return
         if not is_needed:
             yield claim, at
+
+    def _things_at(self, words: Words, at: int) -> Iterator[tuple[Node, int]]:
+        """Things that are named here: by noun, else by another name of exactly one category."""
+        yield from self._parser.named(words, at)
+        first = self._taxonomy.axes[0].id
+        for n in range(min(_MAX_NOUN_WORDS, len(words) - at), 0, -1):
+            named = [c for c in self._taxonomy.categories_named(" ".join(words[at : at + n])) if self._taxonomy.get(c).axis == first]
+            if len(named) == 1:
+                yield Cat(named[0]), at + n
+
+
+def _part_at(words: Words, at: int) -> tuple[Part | None, int]:
+    """Which part of the image the word here means, and the position after it; None for none."""
+    kinds: tuple[tuple[Part, tuple[str, ...]], ...] = (("corner", CORNERS), ("edge", EDGES), ("half", HALVES))
+    for part, known in kinds:
+        if at < len(words) and singular(words[at]) in known:
+            return part, at + 1
+    return None, at
 
 
 def _wind_at(words: Words, at: int) -> tuple[str, int, bool]:
@@ -249,10 +322,10 @@ def _wind_at(words: Words, at: int) -> tuple[str, int, bool]:
     if at >= len(words):
         return "", at, False
     first = words[at].removesuffix("most") if words[at].endswith("ernmost") else words[at]
-    if first in _WIND_FORMS:
-        wind = _WIND_FORMS[first]
-        if wind in ("north", "south") and at + 1 < len(words) and _WIND_FORMS.get(words[at + 1]) in ("east", "west"):
-            return wind + _WIND_FORMS[words[at + 1]], at + 2, False
+    if first in WIND_FORMS:
+        wind = WIND_FORMS[first]
+        if wind in ("north", "south") and at + 1 < len(words) and WIND_FORMS.get(words[at + 1]) in ("east", "west"):
+            return wind + WIND_FORMS[words[at + 1]], at + 2, False
         return wind, at + 1, False
     if first in SCREEN:
         wind = SCREEN[first]
@@ -263,9 +336,14 @@ def _wind_at(words: Words, at: int) -> tuple[str, int, bool]:
     if len(hyphened) == 2:
         if hyphened[0] in SCREEN and hyphened[1] in SCREEN:
             return SCREEN[hyphened[0]] + SCREEN[hyphened[1]], at + 1, True
-        if hyphened[0] in WINDS and hyphened[1] in _WIND_FORMS:
-            return hyphened[0] + _WIND_FORMS[hyphened[1]], at + 1, False
+        if hyphened[0] in WINDS and hyphened[1] in WIND_FORMS:
+            return hyphened[0] + WIND_FORMS[hyphened[1]], at + 1, False
     return "", at, False
+
+
+def _number(word: str) -> int:
+    """The number that a word or up to nine digits say."""
+    return NUMBERS[word] if word in NUMBERS else int(word[:9])
 
 
 def _phrase(words: Words, at: int, phrase: str) -> Iterator[int]:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.unit.language._scene import TAXONOMY, check_of, ground_scene
+from tests.unit.language._scene import TAXONOMY, check_of, ground_scene, rich_check_of
 from trigpoint.language.grounding import GroundedCheck
 from trigpoint.language.offline import write_offline
 from trigpoint.language.targets import targets_of
@@ -42,12 +42,136 @@ from trigpoint.language.targets import targets_of
         ("house", "the houses within 60 metres of the road", "supported"),
         ("house", "all houses that are south of the road", "supported"),
         ("road", "the road north of the school", "contradicted"),
+        ("school", "the school north of the street", "supported"),  # another name of the road
     ],
 )
 def test_referring_expressions_are_held_against_the_ground(target: str, text: str, verdict: str) -> None:
     checked = check_of(target).check("referring", text)
 
     assert checked.verdict == verdict, checked
+
+
+@pytest.mark.parametrize(
+    ("target", "text", "verdict"),
+    [
+        ("shed", "the shed between the school and the temple", "supported"),
+        ("shed", "The shed, halfway between the temple and a school", "supported"),
+        ("temple", "the temple between the school and the shed", "contradicted"),
+        ("school", "the school between the road and the house", "contradicted"),  # north of both, whichever house
+        ("shed", "the shed between the temple and the house", "undecidable"),  # which of three
+        ("shed", "the shed between the road and the river", "undecidable"),
+        ("shrine", "the shrine surrounded by trees", "supported"),
+        ("shrine", "the shrine amid trees", "supported"),
+        ("school", "the school surrounded by trees", "contradicted"),
+        ("school", "the school enclosed by the road", "contradicted"),
+        ("school", "the school in the northwestern corner of the image", "supported"),
+        ("school", "the school in a corner of the scene", "supported"),
+        ("shrine", "the shrine in a corner of the scene", "contradicted"),
+        ("shrine", "the shrine at the edge of the image", "contradicted"),
+        ("pond", "the pond at the eastern edge of the image", "supported"),
+        ("pond", "the pond on the left edge of the picture", "contradicted"),
+        ("house", "the houses along the border of the image", "undecidable"),
+        ("shrine", "the shrine near the centre of the image", "supported"),
+        ("shrine", "the shrine in the central part of the image", "supported"),
+        ("pond", "the pond in the middle of the image", "contradicted"),
+    ],
+)
+def test_between_surrounded_corners_edges_and_the_centre_are_measured(target: str, text: str, verdict: str) -> None:
+    checked = rich_check_of(target).check("referring", text)
+
+    assert checked.verdict == verdict, checked
+
+
+@pytest.mark.parametrize(
+    ("target", "text", "verdict"),
+    [
+        ("school", "the large school north of the road", "supported"),
+        ("school", "the small school north of the road", "contradicted"),
+        ("tree", "the small trees north of the road", "supported"),
+        ("house", "the large houses south of the road", "undecidable"),
+        ("road", "the long road south of the school", "undecidable"),
+        ("pond", "the elongated pond north of the road", "supported"),
+        ("pond", "the round pond north of the road", "contradicted"),
+        ("school", "the school larger than the shed", "supported"),
+        ("shed", "the shed bigger than the school", "contradicted"),
+        ("shed", "the shed smaller than a school", "supported"),
+        ("shed", "the shed larger than the temple", "undecidable"),  # nearly as large
+        ("temple", "the temple with a tin roof north of the road", "supported"),
+        ("temple", "the tin-roofed temple north of the road", "supported"),
+        ("school", "the school with a tin roof, north of the road", "contradicted"),
+        ("shed", "the tin roofed shed north of the road", "undecidable"),  # nobody knows its roof
+    ],
+)
+def test_sizes_shapes_and_known_traits_are_measured(target: str, text: str, verdict: str) -> None:
+    checked = rich_check_of(target).check("referring", text)
+
+    assert checked.verdict == verdict, checked
+
+
+@pytest.mark.parametrize(
+    ("word", "why"), [("red", "colour"), ("red-roofed", "colour"), ("wooden", "material"), ("old", "style"), ("winding", "this word")]
+)
+def test_what_is_not_measured_goes_to_a_person_with_its_word(word: str, why: str) -> None:
+    checked = check_of("school").check("referring", f"the {word} school north of the road")
+    open_claims = [claim for claim in checked.claims if claim.verdict != "supported"]
+
+    assert checked.verdict == "undecidable"
+    assert [claim.text for claim in open_claims] == [word]
+    assert why in open_claims[0].measured
+
+
+def test_words_about_the_other_thing_are_not_taken_on_trust() -> None:
+    checked = check_of("school").check("referring", "the school north of the busy road")
+
+    assert checked.verdict == "undecidable"
+    assert "'busy'" in checked.claims[-1].measured
+
+
+@pytest.mark.parametrize(
+    ("target", "text", "verdict"),
+    [
+        ("house", "the house south of the road", "contradicted"),
+        ("house", "A house south of the road", "contradicted"),
+        ("house", "the house that is south of the road", "contradicted"),
+        ("house", "every house south of the road", "supported"),
+        ("house", "each house that lies south of the road", "supported"),
+        ("house", "the houses south of the road", "supported"),
+        ("house", "a group of three houses south of the road", "supported"),
+        ("house", "several houses south of the road", "supported"),
+        ("house", "numerous houses south of the road", "contradicted"),
+        ("house", "a pair of houses south of the road", "contradicted"),
+        ("house", "both houses south of the road", "contradicted"),
+        ("house", "one of the houses south of the road", "contradicted"),
+        ("house", "most of the houses south of the road", "contradicted"),
+        ("house", "some houses south of the road", "undecidable"),
+        ("house", "the twenty-one houses south of the road", "contradicted"),
+        ("house", "3 houses south of the road", "supported"),
+        ("school", "the only school north of the road", "supported"),
+        ("school", "the schools that are north of the road", "supported"),  # a plural leaves the number open
+        ("school", "two schools north of the road", "contradicted"),
+        ("road", "the road south of a school", "undecidable"),
+    ],
+)
+def test_a_sentence_is_about_all_of_the_target_and_nothing_else(target: str, text: str, verdict: str) -> None:
+    checked = check_of(target).check("referring", text)
+
+    assert checked.verdict == verdict, checked
+
+
+@pytest.mark.parametrize(
+    ("target", "text", "corrected"),
+    [
+        ("house", "the house south of the road", "the houses south of the road"),
+        ("house", "The house that lies north of the road.", "The houses that lie south of the road."),
+        ("house", "A house south of the road", None),
+        ("house", "one of the houses south of the road", None),
+    ],
+)
+def test_a_singular_for_several_is_put_right(target: str, text: str, corrected: str | None) -> None:
+    checked = check_of(target).check("referring", text)
+
+    assert checked.verdict == "contradicted"
+    assert checked.correction == corrected
 
 
 @pytest.mark.parametrize(
