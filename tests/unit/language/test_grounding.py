@@ -87,7 +87,7 @@ def test_between_surrounded_corners_edges_and_the_centre_are_measured(target: st
     [
         ("school", "the large school north of the road", "supported"),
         ("school", "the small school north of the road", "contradicted"),
-        ("tree", "the small trees north of the road", "supported"),
+        ("tree", "the small trees of the scene", "supported"),
         ("house", "the large houses south of the road", "undecidable"),
         ("road", "the long road south of the school", "undecidable"),
         ("pond", "the elongated pond north of the road", "supported"),
