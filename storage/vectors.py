@@ -1,4 +1,4 @@
-"""Vector files in: GeoJSON, GeoPackage (FlatGeobuf, Shapefile), GeoParquet and CSV; guarded CSV out.
+"""Vector files in: GeoJSON, GeoPackage (FlatGeobuf, Shapefile), GeoParquet and CSV.
 
 Geometries stay in the file's CRS; coordinates are x, y with longitude first, whatever a file's `crs` member or an authority
 says of axis order. Ids and texts stay exact. A feature without a usable geometry is set aside with a reason, it does not stop
@@ -8,8 +8,7 @@ the file. Not here: OpenStreetMap files (`storage.osm`), what a feature means (t
 import csv
 import io
 import json
-import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -18,17 +17,12 @@ import shapely
 from numpy.typing import NDArray
 from pyproj import CRS
 
-from storage.artefacts import write_atomic
 from storage.crs import LON_LAT, crs_text, parse_crs
 from trigpoint.errors import VectorError
 
 MAX_TEXT_BYTES = 2 << 30
 """Largest GeoJSON or CSV file that is read, bytes: they are held in memory whole."""
 
-FORMULA_STARTS = "=+-@\t\r"
-"""First characters that make a spreadsheet run a cell."""
-
-_NUMBER = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?")
 _LON_NAMES, _LAT_NAMES = ("lon", "longitude", "lng"), ("lat", "latitude")
 _X_NAMES, _Y_NAMES = ("x", "easting"), ("y", "northing")
 _WKT_NAMES = ("wkt", "geometry", "geom", "the_geom")
@@ -128,34 +122,6 @@ def list_layers(path: str | Path) -> list[str]:
     if path.suffix.lower() not in _OGR_MAGIC:
         return [path.stem]
     return _ogr_layers(path, repr(str(path)))
-
-
-def csv_text_guarded(header: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
-    r"""Return CSV text whose cells no spreadsheet runs as a formula.
-
-    A text that begins with `=`, `+`, `-`, `@`, TAB or CR gets an apostrophe in front, unless it is a plain number; numbers
-    and other values are written as they are, None as an empty cell. This is for people's spreadsheets: read names back from
-    Parquet or JSON, where they are exact.
-
-    >>> csv_text_guarded(["id", "name"], [[-5, "=1+1"], [2, "-5.5"]])
-    "id,name\r\n-5,'=1+1\r\n2,-5.5\r\n"
-    """
-    sink = io.StringIO()
-    writer = csv.writer(sink)
-    writer.writerow([_guard(cell) for cell in header])
-    writer.writerows([_guard(cell) for cell in row] for row in rows)
-    return sink.getvalue()
-
-
-def write_csv_guarded(path: Path, header: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
-    """Write `csv_text_guarded` to a file, UTF-8, whole or not at all."""
-    write_atomic(path, csv_text_guarded(header, rows).encode("utf-8"))
-
-
-def _guard(cell: Any) -> Any:
-    if isinstance(cell, str) and cell[:1] and cell[0] in FORMULA_STARTS and not _NUMBER.fullmatch(cell):
-        return "'" + cell
-    return cell
 
 
 def _reader_of(path: Path) -> Callable[[Path, str, str | None], _Raw]:
@@ -433,9 +399,14 @@ def _read_csv(path: Path, name: str, layer: str | None) -> _Raw:
         raise VectorError(f"vector file {name} is no CSV: {error}; quote fields with '\"' and separate them by commas") from error
     finally:
         csv.field_size_limit(limit)
-    if not rows or not any(rows[0]):
+    while rows and not any(rows[0]):
+        del rows[0]
+    if not rows:
         raise VectorError(f"vector file {name} is empty, expected a header line such as 'id,name,lon,lat'; check the file")
     header = rows[0]
+    twice = sorted({column for column in header if column and header.count(column) > 1})
+    if twice:
+        raise VectorError(f"vector file {name} has the columns {twice} more than once, expected each once; rename or remove one")
     crs, geometry_of = _geometry_columns(header, name)
     geometries: list[Any] = []
     properties: list[dict[str, Any]] = []
@@ -464,7 +435,8 @@ def _geometry_columns(header: list[str], name: str) -> tuple[str | None, Callabl
     wkt_column = next(first(_WKT_NAMES), None)
     if wkt_column is not None:
         return None, lambda row: _geometry_of_wkt(row[wkt_column])
-    raise VectorError(f"vector file {name} has no columns 'lon' and 'lat', 'x' and 'y', or 'wkt', found {header}; rename the columns")
+    remedy = "rename the columns" if len(header) > 1 else "separate the fields by commas"
+    raise VectorError(f"vector file {name} has no columns 'lon' and 'lat', 'x' and 'y', or 'wkt', found {header}; {remedy}")
 
 
 def _point_of_text(x: str, y: str) -> Any:

@@ -18,13 +18,14 @@ from pyproj import Transformer
 from storage.artefacts import ArtefactStore
 from storage.catalogue import Catalogue
 from storage.osm import read_osm
-from storage.vectors import csv_text_guarded, read_features
+from storage.vectors import read_features
 from tasks.collect import read_pois
 from tasks.workspace import Workspace
 from tests.tiny_project import make_project
 from trigpoint.errors import OsmError, VectorError
 from trigpoint.identity import digest_bytes
 from trigpoint.records.stage import ItemResult
+from trigpoint.spreadsheets import csv_text_guarded
 
 
 def write_geojson(path: Path, features: list[tuple[tuple[float, float], dict[str, Any]]], **members: Any) -> Path:

@@ -112,6 +112,11 @@ def _read_csv(path: Path) -> tuple[list[str], list[dict[str, Any]]]:
         raise InputError(f"table {path}: cannot be read ({error.strerror})") from error
     except (UnicodeDecodeError, csv.Error) as error:
         raise InputError(f"table {path}: is no CSV ({error})") from error
+    twice = sorted({name for name in header if header.count(name) > 1})
+    if twice:
+        raise InputError(f"table {path}: has the columns {twice} more than once, expected each once")
+    if header and not rows:
+        raise InputError(f"table {path}: has columns but no line below them, expected one per model")
     for number, row in enumerate(rows, start=2):
         if "" in row or None in row.values():
             raise InputError(f"table {path}: line {number} has another number of cells than the first line's {len(header)}")
@@ -153,6 +158,8 @@ def _number(path: Path, line: int, column: str, text: str) -> float | None:
         value = math.nan
     if not math.isfinite(value):
         raise InputError(f"table {path}: line {line}: {column} is {text!r}, expected a number")
+    if column in AGGREGATIONS and not 0 <= value <= 100:
+        raise InputError(f"table {path}: line {line}: {column} is {text!r}, expected per cent, 0 to 100")
     return value
 
 

@@ -1,7 +1,5 @@
 """Tables of numbers, once: printed for people, as JSON, Markdown and CSV. Not here: what they hold, plots (`trigpoint.analysis.plots`)."""
 
-import csv
-import io
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -9,6 +7,7 @@ from typing import Any, NamedTuple
 from rich.console import Group
 
 from trigpoint.scoring.pages import UNDEFINED, Sheet, to_console, to_markdown
+from trigpoint.spreadsheets import csv_text_guarded
 
 
 class Column(NamedTuple):
@@ -47,12 +46,8 @@ class DataTable(NamedTuple):
         return {"title": self.title, "rows": [dict(zip(keys, row, strict=True)) for row in self.rows], "notes": list(self.notes)}
 
     def to_csv(self) -> str:
-        """Return the values with a line of column names; undefined is empty."""
-        text = io.StringIO()
-        writer = csv.writer(text, lineterminator="\n")
-        writer.writerow([column.key for column in self.columns])
-        writer.writerows(self.rows)
-        return text.getvalue()
+        """Return the values with a line of column names; undefined is empty, and names that look like formulas are guarded."""
+        return csv_text_guarded([column.key for column in self.columns], self.rows)
 
     def to_sheet(self) -> Sheet:
         """Return the table as people read it."""
@@ -101,7 +96,7 @@ class Page(NamedTuple):
         for table in self.tables:
             if table.rows:
                 path = folder / f"{table.name}.csv"
-                path.write_text(table.to_csv(), encoding="utf-8")
+                path.write_text(table.to_csv(), encoding="utf-8", newline="")
                 written.append(path)
         return written
 

@@ -4,6 +4,7 @@ tests/data/ovearth: the numbers of the paper's tables 6 and 7 (scores.csv) and 1
 Source: arXiv 2607.27278.
 """
 
+import csv
 from pathlib import Path
 
 import pytest
@@ -59,6 +60,16 @@ def test_intervals_hold_the_correlation(published: Analysis) -> None:
         assert low <= rho <= high
 
 
+def test_names_that_look_like_formulas_are_guarded_in_csv(tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text('model,Q\n"=HYPERLINK(""x"")",1\n-7B,2\n')
+
+    page = analyse(read_tables([tmp_path / "t.csv"])).page
+    page.write_csv(tmp_path / "csv")
+
+    with (tmp_path / "csv" / "scores.csv").open(newline="") as file:
+        assert sorted(row["model"] for row in csv.DictReader(file)) == ["'-7B", '\'=HYPERLINK("x")']
+
+
 def test_published_means_say_what_they_cannot_be_split_into(published: Analysis) -> None:
     assert published.page.table("category_subsets").rows == ()
     assert "prediction files" in published.page.table("category_subsets").notes[0]
@@ -73,6 +84,9 @@ def test_published_means_say_what_they_cannot_be_split_into(published: Analysis)
         pytest.param("model,Q\na,nan\n", "line 2: Q is 'nan'", id="nan"),
         pytest.param("model,Q\n,1\n", "line 2 names no model", id="no-model"),
         pytest.param("", "has the columns", id="empty"),
+        pytest.param("model,Q\n", "has columns but no line below them", id="no-rows"),
+        pytest.param("model,Q,Q\na,1,2\n", r"has the columns \['Q'\] more than once", id="column-twice"),
+        pytest.param("model,Q\na,101\n", "line 2: Q is '101', expected per cent", id="over-100"),
     ],
 )
 def test_a_table_that_cannot_be_read_is_refused(tmp_path: Path, text: str, told: str) -> None:

@@ -8,7 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 import shapely
 
-from storage.vectors import csv_text_guarded, list_layers, read_features, write_csv_guarded
+from storage.vectors import list_layers, read_features
 from trigpoint.errors import VectorError
 
 POINT = {"type": "Point", "coordinates": [3.0, 4.0]}
@@ -95,6 +95,8 @@ def test_unknown_crs_of_a_geojson_is_an_error_with_the_key_to_set(tmp_path: Path
         ("a.parquet", b"PAR1", "is no Parquet file"),
         ("a.csv", b"", "is empty"),
         ("a.csv", b"id,name\n1,x\n", "has no columns 'lon' and 'lat'"),
+        ("a.csv", b"id;lon;lat\n1;8;50\n", "separate the fields by commas"),
+        ("a.csv", b"id,lon,lat,lon\n1,8,50,9\n", r"has the columns \['lon'\] more than once"),
         ("a.csv", b"x,y\n1,2\n", "set the key 'crs'"),
         ("a.csv", b'lon,lat\n"1,2\n', "is no CSV"),
         ("a.kml", b"<kml/>", "has the extension '.kml'"),
@@ -183,9 +185,8 @@ def test_csv_with_wkt_needs_a_crs_and_keeps_names_exact(tmp_path: Path) -> None:
     assert (table.ids, table.properties[0]["name"], table.geometries[0].area) == (["7"], 'line1\nline2 "x"', 1.0)
 
 
-def test_plain_numbers_are_not_guarded_and_none_is_empty(tmp_path: Path) -> None:
-    text = csv_text_guarded(["a"], [["-5"], ["+1.5e-3"], [-7], [None], ["-5 m"], ["\rx"]])
-    write_csv_guarded(tmp_path / "a.csv", ["a"], [["-5"]])
+def test_blank_lines_before_the_header_of_a_csv_are_skipped(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    path.write_text("\n,,\nid,lon,lat\n\n7,8,50\n")
 
-    assert text == 'a\r\n-5\r\n+1.5e-3\r\n-7\r\n""\r\n\'-5 m\r\n"\'\rx"\r\n'
-    assert (tmp_path / "a.csv").read_bytes() == b"a\r\n-5\r\n"
+    assert read_features(path).ids == ["7"]
