@@ -103,7 +103,7 @@ def read_osm(path: str | Path, with_lines: bool = False) -> OsmFeatures:
     if file_name.endswith(".json"):
         elements = check_overpass(path.read_bytes(), name)["elements"]
         try:
-            source = osmium.io.FileBuffer(_xml_of_overpass(elements), "osm")
+            source = osmium.io.FileBuffer(_xml_of_overpass([*_inline_elements(elements), *elements]), "osm")
             centred = _centred_elements(elements)
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise OsmError(f"Overpass answer {name} has a broken element ({error!r}); save the answer again, with 'out body'") from error
@@ -147,6 +147,8 @@ def _read(source: osmium.io.File | osmium.io.FileBuffer, with_lines: bool) -> Os
         if element.is_way() and element.is_closed() and element.tags.get("area") != "no":
             closed.add(element.id)
         kind, osm_id, target, make = _role_of(element, factory, nodes, areas, lines)
+        if element.is_way() and not len(element.nodes):
+            without.add((kind, osm_id))
         if make is None or (target is lines and not with_lines):
             continue
         try:
@@ -288,6 +290,35 @@ def _centred_elements(elements: list[dict[str, Any]]) -> list[_Found]:
         if kind in ("way", "relation") and centre and tags and not element.get("nodes") and not element.get("members"):
             point = shapely.Point(float(centre["lon"]), float(centre["lat"]))
             found.append(_Found(kind, int(element["id"]), dict(sorted((str(k), str(v)) for k, v in tags.items())), shapely.to_wkb(point)))
+    return found
+
+
+_INVENTED_ID = 1 << 62
+"""From here on ids of nodes are ours: places of an answer that have none."""
+
+
+def _inline_elements(elements: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return the nodes and member ways that an answer with `out geom` gives as mere places; what is cut off (null) is left out."""
+    ids: dict[tuple[float, float], int] = {}
+    found: list[dict[str, Any]] = []
+
+    def refs_of(part: dict[str, Any]) -> list[int]:
+        places = [(float(place["lat"]), float(place["lon"])) if place else None for place in part["geometry"]]
+        given = part.get("nodes") or []
+        named = len(given) == len(places)
+        refs = [int(given[k]) if named else ids.setdefault(place, _INVENTED_ID + len(ids)) for k, place in enumerate(places) if place]
+        whole = [place for place in places if place]
+        found.extend({"type": "node", "id": ref, "lat": lat, "lon": lon} for ref, (lat, lon) in zip(refs, whole, strict=True))
+        return refs if len(whole) == len(places) else []
+
+    for element in elements:
+        if element.get("type") == "way" and element.get("geometry"):
+            refs = refs_of(element)
+            if not element.get("nodes"):
+                found.append({"type": "way", "id": element["id"], "nodes": refs})
+        for member in element.get("members") or []:
+            if member.get("type") == "way" and member.get("geometry"):
+                found.append({"type": "way", "id": member["ref"], "nodes": refs_of(member)})
     return found
 
 

@@ -2,6 +2,7 @@ import bz2
 import gzip
 import json
 from pathlib import Path
+from typing import Any
 
 import osmium
 import pytest
@@ -200,3 +201,54 @@ def test_overpass_answer_gives_areas_and_exact_texts(tmp_path: Path) -> None:
 
 def test_file_without_anything_tagged_is_empty_not_wrong(tmp_path: Path) -> None:
     assert read_osm(write(tmp_path, SQUARE), with_lines=True) == ((), (), (), (), ())
+
+
+RING = [{"lat": lat, "lon": lon} for lon, lat in [(8.0, 50.0), (8.002, 50.0), (8.002, 50.001), (8.0, 50.001), (8.0, 50.0)]]
+
+
+def overpass(tmp_path: Path, *elements: dict[str, Any]) -> Path:
+    path = tmp_path / "answer.json"
+    path.write_text(json.dumps({"elements": elements}))
+    return path
+
+
+@pytest.mark.parametrize("nodes", [{}, {"nodes": [1, 2, 3, 4, 1]}], ids=["out tags geom", "out geom"])
+def test_overpass_answer_with_places_instead_of_nodes_has_its_areas(tmp_path: Path, nodes: dict[str, Any]) -> None:
+    building = {"type": "way", "id": 20, **nodes, "geometry": RING, "tags": {"building": "yes"}}
+    pier = {"type": "way", "id": 21, "geometry": RING[:2], "tags": {"man_made": "pier"}}
+
+    found = read_osm(overpass(tmp_path, building, pier), with_lines=True)
+
+    assert [area.osm_id for area in found.areas] == [20]
+    assert shapely.from_wkb(found.areas[0].wkb).area == pytest.approx(0.002 * 0.001)
+    assert [line.osm_id for line in found.lines] == [21]
+    assert (found.nodes, found.without_geometry) == ((), ())
+
+
+def test_overpass_relation_with_places_of_its_members_is_assembled(tmp_path: Path) -> None:
+    hole = [{"lat": lat, "lon": lon} for lon, lat in [(8.0005, 50.0002), (8.001, 50.0002), (8.001, 50.0005), (8.0005, 50.0002)]]
+    members = [(1, "outer", RING[:3]), (2, "outer", RING[2:]), (3, "inner", hole)]
+    listed = [{"type": "way", "ref": ref, "role": role, "geometry": places} for ref, role, places in members]
+
+    (area,) = read_osm(
+        overpass(tmp_path, {"type": "relation", "id": 9, "members": listed, "tags": {"type": "multipolygon", "building": "yes"}})
+    ).areas
+
+    assert (area.osm_type, area.osm_id) == ("relation", 9)
+    assert shapely.from_wkb(area.wkb).area == pytest.approx(0.002 * 0.001 - 0.0005 * 0.0003 / 2)
+
+
+@pytest.mark.parametrize(
+    "way",
+    [
+        {},
+        {"nodes": [1, 2, 3, 4, 1]},
+        {"geometry": [RING[0], None, *RING[2:]]},
+        {"nodes": [1, 2, 3, 4, 1], "geometry": [RING[0], None, *RING[2:]]},
+    ],
+    ids=["tags alone", "nodes alone", "places cut off", "nodes and places cut off"],
+)
+def test_overpass_way_whose_places_are_not_all_there_is_listed(tmp_path: Path, way: dict[str, Any]) -> None:
+    found = read_osm(overpass(tmp_path, {"type": "way", "id": 20, **way, "tags": {"building": "yes"}}))
+
+    assert (found.areas, found.without_geometry) == ((), (("way", 20),))
