@@ -52,11 +52,13 @@ def expect_earth(crs: CRS, what: str, error_type: type[InputError]) -> None:
     """Check that a CRS is one of places on the Earth.
 
     Raises:
-        InputError: (as `error_type`) it has no ellipsoid (a local system) or one of another planet's size.
+        InputError: (as `error_type`) it has no ellipsoid (a local system) or one of another planet's size, or it is geocentric.
     """
     ellipsoid = crs.ellipsoid
     if ellipsoid is None:
         raise error_type(f"{what}: {crs.name!r} is tied to no place on the Earth; give a geographic or projected CRS in the key 'crs'")
+    if not (crs.is_geographic or crs.is_projected):
+        raise error_type(f"{what}: {crs.name!r} is neither geographic nor projected ({crs.type_name}); give such a CRS in the key 'crs'")
     radius = ellipsoid.semi_major_metre
     if abs(radius - EARTH_RADIUS_M) > EARTH_TOLERANCE * EARTH_RADIUS_M:
         raise error_type(

@@ -195,7 +195,7 @@ def source_of(
             count=dataset.count,
             dtype=_dtype_of(dataset, name),
             crs=crs_text(crs),
-            transform=_transform_of(dataset, name),
+            transform=_unmirrored(_transform_of(dataset, name), name),
             nodata=_nodata_of(dataset),
             colours=_colours_of(dataset),
             crs_overridden=overridden,
@@ -282,23 +282,9 @@ def write_scene_tif(patch: Patch) -> bytes:
     There is no internal mask. Where nodata and alpha do not tell which pixels are valid (padding, the source's mask), the
     tag `valid_rle` of namespace TRIGPOINT does, and `read_scene_tif` reads it.
     """
-    count, height, width = patch.pixels.shape
-    kind = patch.pixels.dtype.kind
-    names = patch.colours.interpretation
-    options: dict[str, Any] = {"interleave": "pixel" if count <= 4 else "band", "photometric": _photometric(names)}
-    if kind != "c":
-        options["predictor"] = 3 if kind == "f" else 2
-    tags: dict[str, str] = {}
-    if not np.array_equal(patch.valid, valid_from_pixels(patch.pixels, patch.colours, patch.nodata)):
-        tags[VALID_TAG] = _runs_text(patch.valid)
-    with _creating(patch.pixels.dtype, count, (height, width), patch.crs, patch.transform, "deflate", options) as (memory, dataset):
-        if patch.nodata is not None:
-            dataset.nodata = patch.nodata
-        dataset.colorinterp = [ColorInterp[name] for name in names]
-        if patch.colours.table is not None:
-            dataset.write_colormap(1, patch.colours.table)
-        if tags:
-            dataset.update_tags(ns=_NAMESPACE, **tags)
+    with _creating_patch(patch) as (memory, dataset):
+        if not _is_valid_told(patch):
+            dataset.update_tags(ns=_NAMESPACE, **{VALID_TAG: _runs_text(patch.valid)})
         dataset.write(patch.pixels)
         dataset.close()
         return bytes(memory.read())
@@ -306,26 +292,17 @@ def write_scene_tif(patch: Patch) -> bytes:
 
 def write_native_tif(patch: Patch) -> bytes:
     """Return a GeoTIFF for other programs, too: as `write_scene_tif`, but what nodata and alpha do not tell is an internal mask."""
-    count, height, width = patch.pixels.shape
-    kind = patch.pixels.dtype.kind
-    options: dict[str, Any] = {"interleave": "pixel" if count <= 4 else "band", "photometric": _photometric(patch.colours.interpretation)}
-    if kind != "c":
-        options["predictor"] = 3 if kind == "f" else 2
-    is_told = np.array_equal(patch.valid, valid_from_pixels(patch.pixels, patch.colours, patch.nodata))
-    with (
-        rasterio.Env(GDAL_TIFF_INTERNAL_MASK=True),
-        _creating(patch.pixels.dtype, count, (height, width), patch.crs, patch.transform, "deflate", options) as (memory, dataset),
-    ):
-        if patch.nodata is not None:
-            dataset.nodata = patch.nodata
-        dataset.colorinterp = [ColorInterp[name] for name in patch.colours.interpretation]
-        if patch.colours.table is not None:
-            dataset.write_colormap(1, patch.colours.table)
+    with rasterio.Env(GDAL_TIFF_INTERNAL_MASK=True), _creating_patch(patch) as (memory, dataset):
         dataset.write(patch.pixels)
-        if not is_told:
+        if not _is_valid_told(patch):
             dataset.write_mask(patch.valid)
         dataset.close()
         return bytes(memory.read())
+
+
+def _is_valid_told(patch: Patch) -> bool:
+    """Whether nodata and alpha alone tell which pixels are valid."""
+    return np.array_equal(patch.valid, valid_from_pixels(patch.pixels, patch.colours, patch.nodata))
 
 
 def read_scene_tif(data: bytes | Path) -> Patch:
@@ -448,6 +425,23 @@ def _creating(
             yield memory, dataset
 
 
+@contextlib.contextmanager
+def _creating_patch(patch: Patch) -> Generator[tuple[MemoryFile, Any]]:
+    """Open a GeoTIFF for the pixels of a patch, with its nodata and colours."""
+    count, height, width = patch.pixels.shape
+    dtype, names = patch.pixels.dtype, patch.colours.interpretation
+    options: dict[str, Any] = {"interleave": "pixel" if count <= 4 else "band", "photometric": _photometric(names)}
+    if dtype.kind != "c":
+        options["predictor"] = 3 if dtype.kind == "f" else 2
+    with _creating(dtype, count, (height, width), patch.crs, patch.transform, "deflate", options) as (memory, dataset):
+        if patch.nodata is not None:
+            dataset.nodata = patch.nodata
+        dataset.colorinterp = [ColorInterp[name] for name in names]
+        if patch.colours.table is not None:
+            dataset.write_colormap(1, patch.colours.table)
+        yield memory, dataset
+
+
 def _write_grid(array: NDArray[Any], crs: str, transform: Transform, dtypes: tuple[str, ...]) -> bytes:
     if array.ndim != 2 or array.dtype.name not in dtypes:
         raise RasterError(f"array is {array.dtype.name} {array.shape}, expected (row, col) of {' or '.join(dtypes)}; convert it first")
@@ -491,6 +485,18 @@ def _transform_of(dataset: DatasetReader, name: str) -> Transform:
     if not all(math.isfinite(v) for v in (a, b, c, d, e, f)) or determinant == 0:
         raise RasterError(f"raster {name} has the transform {(a, b, c, d, e, f)}, expected one with an inverse; repair its georeferencing")
     return (a, b, c, d, e, f)
+
+
+def _unmirrored(transform: Transform, name: str) -> Transform:
+    """Return a transform whose image has its right side in the east where its top is in the north.
+
+    Raises:
+        RasterError: it is mirrored that way: `left of` and `west of` would not mean the same in a picture that looks north-up.
+    """
+    a, b, _, d, e, _ = transform
+    if a * e - b * d > 0 and -e > abs(b):
+        raise RasterError(f"raster {name} has the transform {transform}: north is up and west is right; flip it (gdalwarp)")
+    return transform
 
 
 def _dtype_of(dataset: DatasetReader, name: str) -> str:

@@ -142,6 +142,10 @@ def fit_frame(crs: str, transform: Transform, width: int, height: int) -> FrameR
     grid = image_grid(width, height)
     lonlat = lonlat_from_crs(crs, apply_affine(transform, grid))
     lon, lat = float(lonlat[0, 0]), float(lonlat[0, 1])
+    if abs(lat) > 90:
+        raise CrsMismatchError(
+            f"the scene's centre has the latitude {lat:g} in {crs[:40]!r}, expected -90 to 90; check the CRS (key 'crs')"
+        )
     metric_crs = crs_name(parse_crs(crs)) if _is_metric(crs, lonlat) else utm_crs(lon, lat)
     factors = _projection(metric_crs).get_factors(lonlat[:, 0], lonlat[:, 1])
     scales = np.sqrt(np.asarray(factors.areal_scale, dtype=float))
@@ -152,7 +156,7 @@ def fit_frame(crs: str, transform: Transform, width: int, height: int) -> FrameR
     cross = np.array([[step, 0.0], [-step, 0.0], [0.0, step], [0.0, -step], [0.0, 0.0]]) + grid[0]
     metric = np.column_stack(transformer(crs, metric_crs).transform(*apply_affine(transform, cross).T))
     if not np.all(np.isfinite(metric)):
-        raise CrsMismatchError(f"the scene's centre lon {lon:.6f}, lat {lat:.6f} cannot be projected to {metric_crs}")
+        raise CrsMismatchError(f"the scene's centre lon {lon:.6f}, lat {lat:.6f} cannot be projected to {metric_crs}; check the CRS")
     along_x, along_y = (metric[0] - metric[1]) / (2 * step * scale_k), (metric[2] - metric[3]) / (2 * step * scale_k)
     pixel_area_m2 = float(abs(along_x[0] * along_y[1] - along_x[1] * along_y[0]))
     image_up_deg = float((math.degrees(math.atan2(-along_y[0], -along_y[1])) + convergence_deg) % 360.0)

@@ -75,6 +75,11 @@ def test_rasters_of_other_bodies_are_refused() -> None:
         fit_frame(mars, (1, 0, 0, 0, -1, 0), 10, 10)
 
 
+def test_degrees_that_are_metres_are_named_with_their_latitude() -> None:
+    with pytest.raises(CrsMismatchError, match=r"latitude 5\.5e\+06 in 'EPSG:4326', expected -90 to 90; check the CRS"):
+        fit_frame("EPSG:4326", (1, 0, 500000, 0, -1, 5500005), 10, 10)
+
+
 def test_singular_transform_is_refused() -> None:
     with pytest.raises(InputError, match="singular"):
         invert_affine((1.0, 2.0, 0.0, 2.0, 4.0, 0.0))

@@ -320,3 +320,31 @@ def test_jpeg_with_its_place_in_a_sidecar_is_read_in_place(tmp_path: Path) -> No
     with open_source(path) as source:
         assert (source.crs, source.transform) == ("EPSG:32633", TRANSFORM)
         assert list(source.sidecar_sha256) == ["tile.tif.aux.xml"]
+
+
+@pytest.mark.parametrize(
+    ("transform", "is_refused"),
+    [
+        (Affine(-0.5, 0, 500000, 0, -0.5, 5500000), True),
+        (Affine(-0.5, 0.1, 500000, 0.1, -0.5, 5500000), True),
+        (Affine(0.5, 0, 500000, 0, 0.5, 5500000), False),
+        (Affine(-0.5, 0, 500000, 0, 0.5, 5500000), False),
+        (SKEWED, False),
+    ],
+    ids=["mirrored", "mirrored and turned", "south up", "upside down", "turned"],
+)
+def test_raster_with_north_up_and_west_right_is_refused(tmp_path: Path, transform: Affine, is_refused: bool) -> None:
+    path = make_tif(tmp_path / "a.tif", np.zeros((7, 9), "uint8"), transform)
+
+    if is_refused:
+        with pytest.raises(RasterError, match=r"a\.tif' has the transform .*: north is up and west is right; flip it"):
+            open_source(path)
+    else:
+        open_source(path).close()
+
+
+def test_raster_in_a_geocentric_crs_is_refused(tmp_path: Path) -> None:
+    path = make_tif(tmp_path / "a.tif", np.zeros((7, 9), "uint8"), crs="EPSG:4978")
+
+    with pytest.raises(RasterError, match=r"a\.tif': 'WGS 84' is neither geographic nor projected \(Geocentric CRS\)"):
+        open_source(path)
