@@ -119,10 +119,13 @@ def read_other(path: Path) -> Taxonomy | list[str]:
     """Read a taxonomy file, or a list of names: one a line, or the column `category`, `name`, `class` or `label` (else the first) of a CSV.
 
     Raises:
-        InputError: the file holds no name. TaxonomyError: a taxonomy that is inconsistent.
+        InputError: the file holds no name, or numbers instead of names. TaxonomyError: a taxonomy that is inconsistent.
         OSError: the file cannot be read.
     """
-    text = path.read_text(encoding="utf-8-sig")
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise InputError(f"{path}: is no text in UTF-8 ({error}); convert it") from error
     if path.suffix.lower() in (".yaml", ".yml", ".json"):
         try:
             content = yaml.safe_load(text)
@@ -137,6 +140,11 @@ def read_other(path: Path) -> Taxonomy | list[str]:
         column = next((head.index(name) for name in _COLUMNS if name in head), None)
         cells = rows if column is None else rows[1:]
         listed = [row[column or 0] for row in cells if len(row) > (column or 0)]
+        number = next((name for name in listed if name.strip().isdecimal()), None)
+        if number is not None:
+            raise InputError(
+                f"{path}: has the category {number!r}; name the column that holds the names {' or '.join(map(repr, _COLUMNS))}"
+            )
     else:
         listed = [line for line in text.splitlines() if not line.lstrip().startswith("#")]
     names = list(dict.fromkeys(name.strip().replace("_", " ") for name in listed if name.strip()))

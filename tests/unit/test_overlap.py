@@ -67,6 +67,22 @@ def test_lists_of_names_are_read_in_many_forms(tmp_path: Path, name: str, text: 
     assert read_other(path) == ["car", "fishing boat"]
 
 
+@pytest.mark.parametrize(
+    ("name", "data", "message"),
+    [
+        ("a.csv", b"id,what\n1,car\n", "has the category '1'; name the column"),
+        ("a.csv", b"id,label\n1,7\n", "has the category '7'; name the column"),
+        ("a.txt", b"caf\xe9\n", "is no text in UTF-8"),
+        ("a.yaml", b"\x80", "is no text in UTF-8"),
+    ],
+)
+def test_files_of_something_else_are_refused(tmp_path: Path, name: str, data: bytes, message: str) -> None:
+    (tmp_path / name).write_bytes(data)
+
+    with pytest.raises(InputError, match=message):
+        read_other(tmp_path / name)
+
+
 @pytest.mark.parametrize(("name", "text"), [("a.txt", "\n# nothing\n"), ("a.csv", ""), ("a.yaml", "3"), ("a.yaml", "[")])
 def test_files_without_names_are_refused(tmp_path: Path, name: str, text: str) -> None:
     path = tmp_path / name

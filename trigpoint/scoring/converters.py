@@ -75,7 +75,7 @@ def convert_coco(release: Release, results: Path | str, out: Path | str, score_t
         raise PredictionError(f"the score threshold is {score_threshold}, expected a finite number")
     rows = _read_json(file)
     if not isinstance(rows, list):
-        raise PredictionError(f"results {file}: holds a {type(rows).__name__}, expected a list of results")
+        raise PredictionError(f"results {file}: holds {_kind(rows)}, expected a list of results (not of annotations with their images)")
     listed = cast(list[Any], rows)
     modalities = [
         modality
@@ -125,7 +125,7 @@ def convert_json(release: Release, answers: Path | str, out: Path | str, space: 
         raise PredictionError(f"space is {space!r}, expected one of {list(SPACES)}")
     pairs = _read_json(file)
     if not isinstance(pairs, _Pairs):
-        raise PredictionError(f"answers {file}: holds a {type(pairs).__name__}, expected an object of query id → answer")
+        raise PredictionError(f"answers {file}: holds {_kind(pairs)}, expected an object of query id → answer")
     used = {key for _, value in pairs.items if isinstance(value, dict) for key in cast(dict[str, Any], value)}
     modalities = tuple(m for m in MODALITIES if any(MODALITY_OF_KEY.get(key) == m for key in used))
     if not modalities:
@@ -156,6 +156,10 @@ class _Pairs(NamedTuple):
     """A JSON object as it was written, keys given twice and all."""
 
     items: list[tuple[str, Any]]
+
+
+def _kind(value: Any) -> str:
+    return "an object" if isinstance(value, _Pairs) else f"a {type(value).__name__}"
 
 
 class _Twice:

@@ -83,6 +83,11 @@ def test_a_category_named_by_a_negative_phrase_is_a_false_alarm(release: Release
     assert n_masks(predictions) == {"q-42": 1, "q-5": 1}
 
 
+def test_annotations_with_their_images_are_no_results(release: Release, tmp_path: Path) -> None:
+    with pytest.raises(PredictionError, match=r"holds an object, expected a list of results \(not of annotations with their images\)"):
+        coco(release, tmp_path, {"annotations": [result("i-1")]})
+
+
 def test_a_negative_phrase_may_name_something_broader(tmp_path: Path) -> None:
     folder = write_toy_release(tmp_path / "release", [{**LANGUAGE[2], "sentences": ["a building"]}])
     write_coco_export(folder)
