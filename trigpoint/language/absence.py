@@ -1,4 +1,4 @@
-"""Whether what a phrase names is absent from a scene: by its instances, by what taxonomies say of the words, and by the tags of its POIs.
+"""Whether what a phrase names is absent from a scene: by its instances, by what taxonomies say of the words, and by what is mapped there.
 
 A word that the release's taxonomy does not know is looked up in further taxonomies. It is shown to be absent only where something could
 have shown it: it is annotated, or it is mapped and points of interest were collected. Not here: pictures.
@@ -54,34 +54,39 @@ def _in_the_release(scene: GroundScene, text: str) -> Iterator[str]:
 def _by_tags(scene: GroundScene, text: str) -> Iterator[str]:
     """Values and names of the scene's tags that say the phrase, or of which it is a kind."""
     words = words_of(text)
-    for tags in scene.poi_tags or ():
+    for tags in scene.mapped_tags or ():
         for key, value in sorted(tags.items()):
             if key == "name" or key.startswith(("name:", "alt_name")):
                 if contains_name(value, text):
-                    yield f"in the name of a POI: {value[:80]!r}"
+                    yield f"in the name of what is mapped: {value[:80]!r}"
                 continue
             for one in value.split(";"):
                 said = words_of(one.replace("_", " "))
                 if said and one.strip() not in _UNSAID and (key_of(one.replace("_", " ")) == key_of(text) or words[-len(said) :] == said):
-                    yield f"tag of a POI: {key}={one.strip()[:80]}"
+                    yield f"tag of what is mapped: {key}={one.strip()[:80]}"
 
 
 def _in_vocabularies(scene: GroundScene, text: str) -> Iterator[str]:
     """What further taxonomies say of the phrase and of what is present."""
-    names = [(name, where) for category, where in present_categories(scene).items() for name in scene.taxonomy.get(category).names]
+    names = [(name, where) for category, where in present_categories(scene).items() for name in _names(scene.taxonomy, category)]
     for taxonomy in scene.vocabularies:
-        mapped = {name for tags in scene.poi_tags or () for name in taxonomy.match_tags(dict(tags))}
+        mapped = {name for tags in scene.mapped_tags or () for name in taxonomy.match_tags(dict(tags))}
         for category in sorted(mapped):
             relation = taxonomy.name_relation(text, category)
             if relation in _TIED:
-                yield f"{relation} of {category} ({taxonomy.name}): a POI's tags"
+                yield f"{relation} of {category} ({taxonomy.name}): mapped tags"
         meant = _meant(taxonomy, text)
         for name, where in names:
             present = taxonomy.categories_named(name)
             relations = {taxonomy.name_relation(text, category) for category in present}
             relations |= {taxonomy.name_relation(name, category) for category in meant}
             for relation in sorted(relations & set(_TIED)):
-                yield f"tied to {name!r} ({taxonomy.name}, {relation}): {where}"
+                yield f"{relation} of {name!r} or it of {text!r} ({taxonomy.name}): {where}"
+
+
+def _names(taxonomy: Taxonomy, category_id: str) -> tuple[str, ...]:
+    category = taxonomy.get(category_id)
+    return (category.noun or category_id, *category.other_names)
 
 
 def _meant(taxonomy: Taxonomy, text: str) -> list[str]:
@@ -98,10 +103,10 @@ def _shown(scene: GroundScene, text: str) -> tuple[Verdict, str]:
         return "supported", "no instance and no tag of it"
     known = [(taxonomy, category) for taxonomy in scene.vocabularies for category in _meant(taxonomy, text)]
     if not known:
-        return "undecidable", f"{text!r} is no name of any taxonomy, and no tag or name of a POI: absence cannot be shown"
+        return "undecidable", f"{text!r} is no name of any taxonomy, and no tag or name of what is mapped: absence cannot be shown"
     said = ", ".join(sorted({f"{category} ({taxonomy.name})" for taxonomy, category in known}))
     if not any(taxonomy.get(category).osm for taxonomy, category in known):
         return "undecidable", f"{said}: neither annotated nor mapped, so nothing here could show it"
-    if scene.poi_tags is None:
-        return "undecidable", f"{said}: not annotated, and no points of interest were collected here"
-    return "supported", f"{said}: no POI has its tags, no instance its name"
+    if scene.mapped_tags is None:
+        return "undecidable", f"{said}: not annotated, and no map of the scene was read"
+    return "supported", f"{said}: nothing that is mapped has its tags, no instance its name"

@@ -69,7 +69,7 @@ class GroundScene(NamedTuple):
         is_north_up: Whether left, right, top and bottom may be said.
         near_m: Distance of `near`, metres.
         poi_categories: Categories that the scene's POI tags name.
-        poi_tags: Tags of every POI in the scene; None where none were collected of its source.
+        mapped_tags: Tags of everything that is mapped in the scene, whatever its category; None where no map was read.
         vocabularies: Further taxonomies, which know words that the release's does not.
     """
 
@@ -78,7 +78,7 @@ class GroundScene(NamedTuple):
     is_north_up: bool
     near_m: float
     poi_categories: frozenset[str]
-    poi_tags: Sequence[Mapping[str, str]] | None = None
+    mapped_tags: Sequence[Mapping[str, str]] | None = None
     vocabularies: tuple[Taxonomy, ...] = ()
 
     @property

@@ -94,7 +94,7 @@ def ground_scene(
     pois: frozenset[str] = frozenset(),
     things: list[tuple[str, int, int, int, int]] = THINGS,
     roofs: dict[str, str] | None = None,
-    poi_tags: list[dict[str, str]] | None = None,
+    mapped_tags: list[dict[str, str]] | None = None,
     vocabularies: tuple[Taxonomy, ...] = (),
 ) -> GroundScene:
     labels = np.zeros((SIZE, SIZE), dtype=np.uint16)
@@ -131,7 +131,7 @@ def ground_scene(
         is_north_up=is_north_up,
         near_m=min(rules.near_share * 0.5 * SIZE, rules.near_max_px * 0.5),
         poi_categories=pois,
-        poi_tags=poi_tags,
+        mapped_tags=mapped_tags,
         vocabularies=vocabularies,
     )
 
