@@ -36,7 +36,8 @@ from tasks.builds import (
     run_until,
 )
 from tasks.builds import run_stage as run_stage_steps
-from tasks.engine import Step, close_pool, start_build
+from tasks.calls import CallsReport, report_calls
+from tasks.engine import Pace, Step, close_pool, start_build
 from tasks.publish import rejected_folder
 from tasks.stages import STAGES, STEPS
 from tasks.workspace import Workspace
@@ -46,12 +47,15 @@ from trigpoint.records.stage import Drop, StageName, StageSummary
 
 
 class Bars:
-    """Progress bars on a terminal, nothing elsewhere."""
+    """Progress bars on a terminal; elsewhere a line every so often about what takes long."""
 
     def __init__(self) -> None:
-        columns = (TextColumn("{task.description:<12}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+        note = TextColumn("{task.fields[note]}")
+        columns = (TextColumn("{task.description:<12}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), note)
         self._bars = Progress(*columns, console=err, disable=not err.is_terminal)
         self._task: TaskID | None = None
+        self._prepared: dict[str, TaskID] = {}
+        self._pace = Pace()
 
     def __enter__(self) -> "Bars":
         self._bars.start()
@@ -62,12 +66,22 @@ class Bars:
 
     def begin(self, step: Step, n_items: int, n_reused: int) -> None:
         """Add a bar."""
-        self._task = self._bars.add_task(step.name, total=n_items, completed=n_reused)
+        self._task = self._bars.add_task(step.name, total=n_items, completed=n_reused, note="")
 
     def advance(self, step: Step, n: int) -> None:
         """Move it."""
         if self._task is not None:
             self._bars.advance(self._task, n)
+
+    def prepared(self, what: str, n: int, n_total: int, note: str) -> None:
+        """Move the bar of what a step prepares, or write a line when one is due."""
+        if self._bars.disable:
+            if self._pace.is_due(what, n, n_total):
+                say(f"{what}: {n} of {n_total}, {note}")
+            return
+        if what not in self._prepared:
+            self._prepared[what] = self._bars.add_task(what, total=n_total, note=note)
+        self._bars.update(self._prepared[what], completed=n, total=n_total, note=note)
 
     def end(self, summary: StageSummary) -> None:
         """Nothing to do: the bar shows it."""
@@ -527,6 +541,69 @@ def _json_value(value: Any) -> Any:
     if isinstance(value, datetime):
         return value.isoformat()
     return value if isinstance(value, str | int | bool | None) else str(value)
+
+
+# calls of language models
+
+
+def calls(config: Path, *, as_json: bool) -> int:
+    """Print what each target's calls brought and cost; returns the exit code."""
+    workspace = _workspace(config)
+    report = report_calls(workspace)
+    if as_json:
+        print_json(_calls_json(workspace, report))
+    elif report.targets:
+        _show_calls(workspace, report)
+    else:
+        others = f"; the record has {_counted(report.n_others, 'call')} of other releases or versions" if report.n_others else ""
+        print_line(f"no language model was asked for {report.budget_id}{others}")
+    return GOOD
+
+
+def _calls_json(workspace: Workspace, report: CallsReport) -> dict[str, Any]:
+    settings = workspace.config.language
+    return {
+        "budget_id": report.budget_id,
+        "record": None if report.record is None else str(report.record),
+        "targets": [target.to_json() for target in report.targets],
+        "spent": report.spent.to_json(),
+        "limits": {"tokens": settings.max_tokens, "cost": settings.max_cost},
+        "left": {"tokens": report.tokens_left, "cost": report.cost_left},
+        "n_others": report.n_others,
+    }
+
+
+def _show_calls(workspace: Workspace, report: CallsReport) -> None:
+    """Print a line per target, then the sum, what is left, and what is unsettled."""
+    columns = ("scene", "category", "stage 1", "stage 2", "model", "calls", "in", "out", "cost", "unsettled")
+    rows = (
+        (t.scene_id, t.category, t.generated, t.verified, t.model, t.n_calls, t.tokens_in, t.tokens_out, _money(t.cost), t.n_unsettled)
+        for t in report.targets
+    )
+    out.print(make_table(columns, rows))
+    spent, settings = report.spent, workspace.config.language
+    has_price = settings.model in settings.prices
+    cost = f", cost {_money(spent.cost)}" if has_price else ", no price (language.prices)"
+    n_targets, n_calls = _counted(len(report.targets), "target"), _counted(spent.n_calls, "call")
+    print_line("")
+    print_line(f"{report.budget_id}: {n_targets}, {n_calls}, {spent.tokens} tokens{cost}")
+    left = [
+        "" if report.tokens_left is None else f"{report.tokens_left} of {settings.max_tokens} tokens",
+        "" if report.cost_left is None else f"cost {_money(report.cost_left)} of {settings.max_cost:g}",
+    ]
+    if any(left):
+        print_line(f"left: {', '.join(filter(None, left))}")
+    if spent.n_unsettled:
+        most = f"{spent.unsettled_tokens} tokens{f', cost {_money(spent.unsettled_cost)}' if has_price else ''}"
+        print_line(
+            f"unsettled: {_counted(spent.n_unsettled, 'call')} under way or cut off by a kill, at most {most}; the next build asks again"
+        )
+    if report.n_others:
+        print_line(f"not counted: {_counted(report.n_others, 'call')} that other releases or versions paid for")
+
+
+def _money(amount: float | None) -> str:
+    return "no price" if amount is None else f"{amount:.4f}"
 
 
 def _existing_catalogue(config: Path) -> Any:

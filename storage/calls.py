@@ -77,6 +77,14 @@ class CallRecord:
         for damage in self.damaged:
             _log.warning("record of calls: %s", damage)
 
+    @property
+    def is_in_place(self) -> bool:
+        """Whether this record is still the file at its path: nobody has deleted or replaced it."""
+        try:
+            return self._file >= 0 and os.path.samestat(os.fstat(self._file), self.path.stat())
+        except FileNotFoundError:
+            return False
+
     def close(self) -> None:
         """Close the file; the record must not be used afterwards."""
         with self._lock:
@@ -150,6 +158,27 @@ class CallRecord:
                 body = _body_of(raw)
                 yield str(body["at"]), self._line_at(start, len(raw))
             start += len(raw)
+
+    def catalogue_rows(self) -> Iterator[dict[str, Any]]:
+        """Yield what the catalogue holds of calls: a row per asked or answered line, in the order of writing, always the same one."""
+        asked: dict[str, tuple[datetime, CallAsked]] = {}
+        for at, line in self.lines():
+            if isinstance(line, BatchNoted):
+                continue
+            row: dict[str, Any] = {"called_at": at, "call_key": line.key, "ask_id": line.ask_id, "budget_id": line.budget_id}
+            row["line"] = line.to_json()
+            if isinstance(line, CallAsked):
+                asked[line.ask_id] = datetime.fromisoformat(at), line
+                row["status"] = "asked"
+            else:
+                row |= {"status": line.outcome, "input_tokens": line.tokens_in, "output_tokens": line.tokens_out, "cost": line.cost}
+            if line.ask_id in asked:
+                began, ask = asked[line.ask_id]
+                row |= {"model": ask.model, "prompt": ask.prompt, "scene_id": ask.scene_id, "target_id": ask.target_id}
+                if isinstance(line, CallAnswered):
+                    row["seconds"] = (datetime.fromisoformat(at) - began).total_seconds()
+                    del asked[line.ask_id]
+            yield row
 
     @contextlib.contextmanager
     def claim(self, key: str) -> Generator[None, None, None]:
@@ -311,3 +340,18 @@ def _fsync_folder(folder: Path) -> None:
         os.fsync(handle)
     finally:
         os.close(handle)
+
+
+_RECORDS: dict[Path, CallRecord] = {}
+_RECORDS_LOCK = threading.Lock()
+
+
+def open_record(folder: Path) -> CallRecord:
+    """Return the record in a folder, opened and read through once per process: it is as long as everything that was ever answered."""
+    with _RECORDS_LOCK:
+        found = _RECORDS.get(folder)
+        if found is None or not found.is_in_place:
+            if found is not None:
+                found.close()
+            found = _RECORDS[folder] = CallRecord(folder)
+        return found

@@ -376,6 +376,14 @@ class Catalogue:
         if kind not in ("review", "llm_call"):
             raise InputError(f"records of kind {kind!r} have no table, expected 'review' or 'llm_call'")
         unique = {digest_json(record): record for record in records}
+        with self._read() as con:
+            known = con.execute(
+                f"SELECT record_sha256 FROM {_quote(kind)} WHERE record_sha256 IN (SELECT unnest(?::VARCHAR[]))", [list(unique)]
+            ).fetchall()
+        for (digest,) in known:
+            del unique[digest]
+        if not unique:
+            return 0
         now = self._time()
         with self._write() as con:
             types = _table_columns(con, kind)

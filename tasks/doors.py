@@ -14,7 +14,7 @@ from prefect.tasks import Task
 from rasterio.errors import NotGeoreferencedWarning
 
 from tasks.builds import BuildReport
-from tasks.engine import Progress, Silent, work_chunk
+from tasks.engine import Pace, Progress, Silent, work_chunk
 from tasks.stages import STEPS
 from tasks.steps import Item, Step
 from tasks.workspace import Workspace
@@ -76,6 +76,8 @@ class PrefectProgress:
         self._artifact: Any = None
         self._todo = self._seen = 0
         self._log = get_run_logger()
+        self._pace = Pace()
+        self._prepared: dict[str, Any] = {}
 
     def begin(self, step: Step, n_items: int, n_reused: int) -> None:
         """Open a progress artefact when there is something to do."""
@@ -91,6 +93,18 @@ class PrefectProgress:
         if self._artifact is not None:
             update_progress_artifact(self._artifact, progress=100.0 * self._seen / self._todo)
         self._also.advance(step, n)
+
+    def prepared(self, what: str, n: int, n_total: int, note: str) -> None:
+        """Move the progress artefact of what a step prepares, and log a line, every so often."""
+        if self._pace.is_due(what, n, n_total):
+            share = 100.0 * n / n_total if n_total else 100.0
+            if what not in self._prepared:
+                key = f"{what.replace(' ', '-')}-progress"
+                self._prepared[what] = create_progress_artifact(share, key=key, description=f"{what}: {n_total}")
+            else:
+                update_progress_artifact(self._prepared[what], progress=share)
+            self._log.info("%s: %d of %d, %s", what, n, n_total, note)
+        self._also.prepared(what, n, n_total, note)
 
     def end(self, summary: StageSummary) -> None:
         """Log the counts of a step."""

@@ -24,8 +24,9 @@ import pyarrow as pa
 
 from storage.digests import code_digest
 from storage.locks import hold_lock, release_lock
+from tasks.calls import copy_calls
 from tasks.stages import STEPS
-from tasks.steps import Done, Item, Made, Step
+from tasks.steps import Done, Item, Made, Preparation, Step
 from tasks.tables import stacked_table, table_digest
 from tasks.workspace import Workspace, open_workspace
 from trigpoint.errors import ConfigError, TrigpointError
@@ -34,7 +35,7 @@ from trigpoint.records.stage import ArtefactRef, Drop, ItemResult, StageSummary
 from trigpoint.versions import library_versions
 
 
-class Progress(Protocol):
+class Progress(Preparation, Protocol):
     """Who watches a build."""
 
     def begin(self, step: Step, n_items: int, n_reused: int) -> None:
@@ -49,10 +50,6 @@ class Progress(Protocol):
         """A step ended."""
         ...
 
-    def say(self, text: str) -> None:
-        """Something worth knowing happened."""
-        ...
-
 
 class Silent:
     """Nobody watches."""
@@ -63,11 +60,34 @@ class Silent:
     def advance(self, step: Step, n: int) -> None:
         """Say nothing."""
 
+    def prepared(self, what: str, n: int, n_total: int, note: str) -> None:
+        """Say nothing."""
+
     def end(self, summary: StageSummary) -> None:
         """Say nothing."""
 
     def say(self, text: str) -> None:
         """Say nothing."""
+
+
+class Pace:
+    """Says when a line about progress is due in a log: at the start, at the end, and every so often.
+
+    Args:
+        every_s: Seconds between two lines.
+    """
+
+    def __init__(self, every_s: float = 30.0) -> None:
+        self._every_s = every_s
+        self._last: dict[str, float] = {}
+
+    def is_due(self, what: str, n: int, n_total: int) -> bool:
+        """Whether to say now that `n` of `n_total` are done."""
+        now = time.monotonic()
+        is_due = what not in self._last or n >= n_total or now - self._last[what] >= self._every_s
+        if is_due:
+            self._last[what] = now
+        return is_due
 
 
 ChunkRunner = Callable[[Workspace, Step, list[list[Item]], Callable[[list[ItemResult]], None]], None]
@@ -153,7 +173,11 @@ def start_build(workspace: Workspace, kind: str, runner: ChunkRunner | None = No
 
 
 def run_step(build: Build, step: Step) -> StageSummary:
-    """Run one step: reuse what is known, work on the rest, record every chunk as it comes."""
+    """Run one step: reuse what is known, prepare and work on the rest, record every chunk as it comes.
+
+    Raises:
+        TrigpointError: what the step prepares cannot be had now (no more money, no answer yet); the run is closed as `stopped`.
+    """
     workspace, catalogue = build.workspace, build.workspace.catalogue
     began = time.monotonic()
     planned = plan_step(workspace, step, build.done)
@@ -175,6 +199,14 @@ def run_step(build: Build, step: Step) -> StageSummary:
 
     size = workspace.config.run.chunk_size
     chunks = [todo[k : k + size] for k in range(0, len(todo), size)]
+    if todo and step.prepare is not None:
+        try:
+            step.prepare(workspace, todo, build.progress)
+        except TrigpointError as error:
+            known = _summarise(step, list(planned.known.values()), len(planned.known), time.monotonic() - began)
+            catalogue.finish_stage_run(stage_run_id, known, "stopped")
+            finish_build(build, "stopped", f"{step.name}: {error}")
+            raise
     if chunks:
         build.runner(workspace, step, chunks, record)
     ordered = [results[item.key] for item in planned.items]
@@ -206,7 +238,8 @@ def _summarise(step: Step, results: list[ItemResult], n_reused: int, seconds: fl
 
 
 def finish_build(build: Build, state: str, note: str = "") -> None:
-    """Close the run in the catalogue and let others build in its work folder."""
+    """Copy the calls of language models into the catalogue, close the run there, and let others build in its work folder."""
+    copy_calls(build.workspace)
     build.workspace.catalogue.finish_run(build.run_id, state, note)
     release_lock(_lock_of(build.workspace))
 

@@ -105,6 +105,7 @@ _ALL: tuple[Step, ...] = (
         data_files=lambda w: [w.config.taxonomy, *calls.prompt_files()],
         libraries=(*_GEOMETRY, "scipy", "pillow", "jinja2"),
         is_parallel=False,
+        prepare=calls.prepare,
     ),
     Step(
         name="language",

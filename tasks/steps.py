@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import pyarrow as pa
 
@@ -38,6 +38,18 @@ class Made(NamedTuple):
     n_out: int = 0
 
 
+class Preparation(Protocol):
+    """Who watches what a step prepares."""
+
+    def prepared(self, what: str, n: int, n_total: int, note: str) -> None:
+        """`n` of `n_total` are done; `note` says what that took so far."""
+        ...
+
+    def say(self, text: str) -> None:
+        """Something worth knowing happened."""
+        ...
+
+
 Done = dict[str, list[ItemResult]]
 """Step name → results of earlier steps, in order of item id."""
 
@@ -56,6 +68,8 @@ class Step:
         libraries: Distributions whose version enters the key.
         catalogue_tables: Tables of the result that are copied into the catalogue.
         is_parallel: Whether items may run in worker processes.
+        prepare: Called once before the chunks, in the flow's own process, with all items to be worked on; makes nothing itself, but sees
+            to it that `make` finds what it needs outside. What it raises ends the stage; what is wrong with one item is left to `make`.
         why_stale: Says why a known result must be made again although its artefacts are whole, or None.
     """
 
@@ -69,4 +83,5 @@ class Step:
     libraries: tuple[str, ...] = ("numpy", "pyarrow")
     catalogue_tables: tuple[str, ...] = ()
     is_parallel: bool = True
+    prepare: Callable[[Workspace, list[Item], Preparation], None] | None = None
     why_stale: Callable[[Workspace, ItemResult], str | None] = lambda _workspace, _result: None

@@ -48,6 +48,8 @@ class LlmServer:
     arrivals: list[float] = field(default_factory=list)
     complaints: list[str] = field(default_factory=list)
     authorizations: set[str] = field(default_factory=set)
+    spans: list[tuple[float, float, str]] = field(default_factory=list)
+    """When a call arrived, when it was answered, its idempotency key."""
     most_at_once: int = 0
     n_requests: int = 0
     files: dict[str, bytes] = field(default_factory=dict)
@@ -187,7 +189,9 @@ class _Handler(BaseHTTPRequestHandler):
             elif self.path == "/v1/batches":
                 self.take_batch(json.loads(body))
             else:
+                began = time.monotonic()
                 self.answer("responses" if self.path.endswith("/responses") else "chat", json.loads(body))
+                server.spans.append((began, time.monotonic(), self.headers.get("Idempotency-Key", "")))
         finally:
             with server._lock:
                 server._at_once -= 1

@@ -242,6 +242,12 @@ def runs(
     raise typer.Exit(pipeline().runs(config, run_id, limit=limit, as_json=as_json))
 
 
+@app.command(rich_help_panel="Building (needs the checkout)")
+def calls(config: ConfigArgument, as_json: JsonFlag = False) -> None:
+    """List what a language model was asked about each target, how it ended and what it cost; also while a build runs."""
+    raise typer.Exit(pipeline().calls(config, as_json=as_json))
+
+
 @catalogue_app.command("tables")
 def catalogue_tables(config: ConfigArgument, as_json: JsonFlag = False) -> None:
     """List the tables of the catalogue with their number of rows."""

@@ -6,7 +6,7 @@ moment finds it again: by its id, or by its token where the id was never written
 
 import json
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, TypeVar
 from uuid import uuid4
 
@@ -78,8 +78,10 @@ class Batches:
         self.failed.clear()
         return lines
 
-    def send(self, missing: Sequence[Call]) -> list[CallAnswered]:
-        """Send calls and wait for their answers.
+    def send(self, missing: Iterable[Call]) -> list[CallAnswered]:
+        """Send calls and wait for their answers; empty when none is missing.
+
+        Calls are taken as they come and forgotten once their batch is sent: the pictures of one batch are in memory at a time.
 
         Raises:
             BudgetError: some do not fit the budget; the others are answered.
@@ -195,7 +197,7 @@ class Batches:
             raise ModelError(f"batch: {self._clean(str(error))}; run again to go on") from None
 
 
-def _split(calls: Sequence[Call], settings: LanguageConfig) -> Iterator[list[tuple[Call, bytes]]]:
+def _split(calls: Iterable[Call], settings: LanguageConfig) -> Iterator[list[tuple[Call, bytes]]]:
     """Divide calls into batches that are not too large, each call with its line of the input file; one batch is in memory at a time."""
     batch: list[tuple[Call, bytes]] = []
     size = 0

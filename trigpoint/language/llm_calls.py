@@ -47,6 +47,7 @@ class Call:
         answer: Name of the form of the answer. schema: That form as a strict JSON schema.
         inputs: What the prompt was filled with, for the record.
         parameters: Temperature, seed, limit of output tokens; those that are not set are not sent.
+        about: Target and scene that it is asked for; not in the key.
     """
 
     key: str
@@ -58,6 +59,7 @@ class Call:
     images: Mapping[str, bytes]
     inputs: dict[str, Any]
     parameters: dict[str, Any]
+    about: tuple[str, str] = ("", "")
 
     @property
     def max_tokens(self) -> tuple[int, int]:
@@ -100,7 +102,13 @@ class CallLog(Protocol):
 
 
 def make_call(
-    model: str, prompt: Prompt, form: type[BaseModel], inputs: dict[str, Any], image_png: bytes, parameters: dict[str, Any]
+    model: str,
+    prompt: Prompt,
+    form: type[BaseModel],
+    inputs: dict[str, Any],
+    image_png: bytes,
+    parameters: dict[str, Any],
+    about: tuple[str, str] = ("", ""),
 ) -> Call:
     """Fill a prompt and say what is to be asked.
 
@@ -112,7 +120,7 @@ def make_call(
     digest = digest_bytes(image_png)
     rendered = prompt.render(inputs)
     messages = (*((Message("system", rendered.system),) if rendered.system else ()), Message("user", rendered.user, (digest,)))
-    return _keyed(model, prompt, form.__name__, strict_schema(form), messages, {digest: image_png}, inputs, parameters)
+    return _keyed(model, prompt, form.__name__, strict_schema(form), messages, {digest: image_png}, inputs, parameters, about)
 
 
 def repair_call(call: Call, prompt: Prompt, text: str, reason: str) -> Call:
@@ -120,7 +128,8 @@ def repair_call(call: Call, prompt: Prompt, text: str, reason: str) -> Call:
     rendered = prompt.render({"reason": reason})
     reply = (Message("assistant", text),) if text.strip() else ()
     messages = (*call.messages, *reply, Message("user", rendered.user))
-    return _keyed(call.model, prompt, call.answer, call.schema, messages, call.images, {"of": call.key, "reason": reason}, call.parameters)
+    inputs = {"of": call.key, "reason": reason}
+    return _keyed(call.model, prompt, call.answer, call.schema, messages, call.images, inputs, call.parameters, call.about)
 
 
 def _keyed(
@@ -132,6 +141,7 @@ def _keyed(
     images: Mapping[str, bytes],
     inputs: dict[str, Any],
     parameters: dict[str, Any],
+    about: tuple[str, str],
 ) -> Call:
     key = digest_json(
         {
@@ -142,7 +152,7 @@ def _keyed(
             "parameters": parameters,
         }
     )
-    return Call(key, model, prompt, answer, schema, messages, images, inputs, parameters)
+    return Call(key, model, prompt, answer, schema, messages, images, inputs, parameters, about)
 
 
 def strict_schema(form: type[BaseModel]) -> dict[str, Any]:

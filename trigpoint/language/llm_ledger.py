@@ -18,6 +18,7 @@ from trigpoint.records.calls import CallAnswered, CallAsked, Spent
 def asked_line(call: Call, budget_id: str, settings: LanguageConfig, batch: str | None = None) -> CallAsked:
     """Return the line that says that a call is asked, with the most that it may cost."""
     tokens_in, tokens_out = call.max_tokens
+    target_id, scene_id = call.about
     return CallAsked(
         key=call.key,
         ask_id=uuid4().hex,
@@ -32,6 +33,8 @@ def asked_line(call: Call, budget_id: str, settings: LanguageConfig, batch: str 
         tokens=tokens_in + tokens_out,
         cost=cost_of(settings, tokens_in, 0, tokens_out, batch is not None),
         batch=batch,
+        target_id=target_id,
+        scene_id=scene_id,
     )
 
 

@@ -78,6 +78,11 @@ class Reading(NamedTuple, Generic[ReadT]):
     problems: tuple[str, ...] = ()
 
 
+def better_reading(first: Reading[ReadT], second: Reading[ReadT]) -> Reading[ReadT]:
+    """Return which of a reply and its repeat counts: the repeat, unless only the first has an answer."""
+    return second if second.answer is not None or first.answer is None else first
+
+
 def reply_from_payload(payload: Any, api: Api) -> Reply:
     """Bring the JSON of a server to one form; a server that sends something else altogether has failed."""
     if not isinstance(payload, dict):

@@ -10,7 +10,7 @@ import json
 import os
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
@@ -23,14 +23,14 @@ from trigpoint.language.llm_batch import Batches
 from trigpoint.language.llm_calls import Call, CallLog, body_of, make_call, repair_call
 from trigpoint.language.llm_ledger import CallCounts, answered_line, asked_line, budget_message, clean_reply, fits_budget, reply_of
 from trigpoint.language.llm_limits import RateLimiter, backoff_s, retry_after_s
-from trigpoint.language.llm_reply import Judged, Reply, read_reply, reply_from_payload
+from trigpoint.language.llm_reply import Judged, Reply, better_reading, read_reply, reply_from_payload
 from trigpoint.language.llm_stages import judge_generated, judge_verified
 from trigpoint.language.prompts import load_prompt
 from trigpoint.language.provider import (
     CallSummary,
     GenerationRequest,
     StageAnswer,
-    TargetRequest,
+    TargetRequests,
     VerificationRequest,
     ask_target,
 )
@@ -139,16 +139,16 @@ class OpenAIProvider:
     def generate(self, request: GenerationRequest) -> StageAnswer[Generated]:
         """Stage 1: sentences about the outlined target, and names of what is absent."""
         inputs = {"category": request.category, "candidates": list(request.candidates)}
-        call = make_call(self.settings.model, self._generate, Generated, inputs, request.outlined_png, self._parameters)
+        call = make_call(self.settings.model, self._generate, Generated, inputs, request.outlined_png, self._parameters, _about(request))
         return self._run_stage(call, Generated, judge_generated(request.category))
 
     def verify(self, request: VerificationRequest) -> StageAnswer[Verified]:
         """Stage 2: what holds of stage 1 against the scene as it is."""
         inputs = {"category": request.category, "negatives": list(request.negatives), "referring": list(request.referring)}
-        call = make_call(self.settings.model, self._verify, Verified, inputs, request.raw_png, self._parameters)
+        call = make_call(self.settings.model, self._verify, Verified, inputs, request.raw_png, self._parameters, _about(request))
         return self._run_stage(call, Verified, judge_verified(request.category, request.negatives, request.referring))
 
-    def prepare(self, requests: Sequence[TargetRequest], say: Callable[[str], None]) -> None:
+    def prepare(self, requests: TargetRequests, say: Callable[[str], None]) -> None:
         """Take up the batches that earlier runs left; in batch mode, send what is not recorded, round after round, until both stages are.
 
         What does not fit the budget is left out, and raises when it is asked for.
@@ -164,21 +164,23 @@ class OpenAIProvider:
             self._preparing = batches.failed
             try:
                 self._counts.add_asked(batches.take_up(is_patient=self.settings.mode == "batch"))
-                while self.settings.mode == "batch" and (missing := self._missing_calls(requests)):
-                    self._counts.add_asked(batches.send(missing))
+                while self.settings.mode == "batch" and (sent := batches.send(self._missing_calls(requests))):
+                    self._counts.add_asked(sent)
             except BudgetError as error:
                 self._stopped = str(error)
             finally:
                 self._preparing = None
 
-    def _missing_calls(self, requests: Sequence[TargetRequest]) -> list[Call]:
-        missing: dict[str, Call] = {}
+    def _missing_calls(self, requests: TargetRequests) -> Iterator[Call]:
+        """Yield the next call of every target that has one without an answer, each call once."""
+        seen: set[str] = set()
         for request in requests:
             try:
                 ask_target(self, request)
             except _MissingCallError as error:
-                missing[error.call.key] = error.call
-        return list(missing.values())
+                if error.call.key not in seen:
+                    seen.add(error.call.key)
+                    yield error.call
 
     def _run_stage(self, call: Call, form: type[FormT], judge: Callable[[FormT], Judged]) -> StageAnswer[FormT]:
         answered, asked = self._answer(call)
@@ -190,7 +192,7 @@ class OpenAIProvider:
             replies.append(repaired)
             asked = asked or asked_again
             second = read_reply(reply_of(repaired), form, judge)
-            if second.answer is not None or reading.answer is None:
+            if better_reading(reading, second) is second:
                 reading, text = second, repaired.text
         costs = [each.cost for each in replies if each.outcome == "answered"]
         if self._preparing is None:
@@ -313,6 +315,10 @@ class OpenAIProvider:
             raise _trouble_of(error) from None
         except ValueError:
             raise _TroubleError("the server sent no JSON", is_passing=True) from None
+
+
+def _about(request: GenerationRequest | VerificationRequest) -> tuple[str, str]:
+    return request.target_id, request.scene_id
 
 
 def _trouble_of(error: Exception) -> _TroubleError:

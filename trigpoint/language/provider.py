@@ -3,7 +3,7 @@
 Not here: prompts, servers and records of calls (`prompts`, `openai_provider`, `llm_*`), the grounded check.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from typing import Generic, NamedTuple, Protocol, TypeVar, runtime_checkable
 
@@ -23,11 +23,14 @@ class GenerationRequest(Record):
         category: Canonical name of the target's category; outside text.
         outlined_png: The scene with the target outlined in red, slightly outside its edge.
         candidates: Names of look-alikes, as hints for negatives; outside text.
+        target_id, scene_id: Whom it is about, for the record of what it costs; decides no answer.
     """
 
     category: str = Field(min_length=1, max_length=200)
     outlined_png: bytes = Field(repr=False)
     candidates: tuple[str, ...] = Field(default=(), max_length=50)
+    target_id: str = ""
+    scene_id: str = ""
 
 
 class VerificationRequest(Record):
@@ -38,12 +41,15 @@ class VerificationRequest(Record):
         raw_png: The scene as it is.
         negatives: The names that stage 1 takes for absent.
         referring: The referring expressions of stage 1.
+        target_id, scene_id: As in `GenerationRequest`.
     """
 
     category: str = Field(min_length=1, max_length=200)
     raw_png: bytes = Field(repr=False)
     negatives: tuple[str, ...]
     referring: tuple[str, ...]
+    target_id: str = ""
+    scene_id: str = ""
 
 
 class StageAnswer(Record, Generic[AnswerT]):
@@ -95,10 +101,26 @@ class TargetRequest(Record):
     """One target on its way through both stages."""
 
     target_id: str
+    scene_id: str = ""
     category: str = Field(min_length=1, max_length=200)
     outlined_png: bytes = Field(repr=False)
     raw_png: bytes = Field(repr=False)
     candidates: tuple[str, ...] = Field(default=(), max_length=50)
+
+
+class TargetRequests(Protocol):
+    """Targets to be asked about: a list, or something that makes each when it is its turn, so that not all pictures are held at once.
+
+    May be iterated several times, always in the same order.
+    """
+
+    def __len__(self) -> int:
+        """How many there are."""
+        ...
+
+    def __iter__(self) -> Iterator[TargetRequest]:
+        """Yield them."""
+        ...
 
 
 class TargetAnswers(NamedTuple):
@@ -164,7 +186,7 @@ class PreparesCalls(Protocol):
 
     concurrency: int
 
-    def prepare(self, requests: Sequence[TargetRequest], say: Callable[[str], None]) -> None:
+    def prepare(self, requests: TargetRequests, say: Callable[[str], None]) -> None:
         """See to it that as many answers as possible are recorded."""
         ...
 
@@ -172,7 +194,13 @@ class PreparesCalls(Protocol):
 def ask_target(provider: LanguageProvider, request: TargetRequest) -> TargetAnswers:
     """Take one target through both stages."""
     generated = provider.generate(
-        GenerationRequest(category=request.category, outlined_png=request.outlined_png, candidates=request.candidates)
+        GenerationRequest(
+            category=request.category,
+            outlined_png=request.outlined_png,
+            candidates=request.candidates,
+            target_id=request.target_id,
+            scene_id=request.scene_id,
+        )
     )
     if generated.answer is None:
         return TargetAnswers(generated, None)
@@ -182,12 +210,14 @@ def ask_target(provider: LanguageProvider, request: TargetRequest) -> TargetAnsw
             raw_png=request.raw_png,
             negatives=generated.answer.negative_candidates,
             referring=generated.answer.positive_res_phrases,
+            target_id=request.target_id,
+            scene_id=request.scene_id,
         )
     )
     return TargetAnswers(generated, verified)
 
 
-def ask_all(provider: LanguageProvider, requests: Sequence[TargetRequest], progress: LanguageProgress | None = None) -> list[TargetAnswers]:
+def ask_all(provider: LanguageProvider, requests: TargetRequests, progress: LanguageProgress | None = None) -> list[TargetAnswers]:
     """Take targets through both stages, several at once if the provider can, and return their answers in the same order.
 
     Raises:
@@ -196,36 +226,54 @@ def ask_all(provider: LanguageProvider, requests: Sequence[TargetRequest], progr
         CallMissingError: answers are replayed, and one is not recorded.
         ConfigError: the server accepts neither the key nor the model.
     """
-    watcher = progress or SilentProgress()
+    answers = dict(_answers(provider, requests, progress or SilentProgress()))
+    return [answers[place] for place in range(len(answers))]
+
+
+def record_all(provider: LanguageProvider, requests: TargetRequests, progress: LanguageProgress | None = None) -> None:
+    """Take targets through both stages as `ask_all` does, for the record alone: no answer is kept in memory.
+
+    Raises:
+        BudgetError, CallMissingError, ConfigError: as `ask_all`.
+    """
+    for _ in _answers(provider, requests, progress or SilentProgress()):
+        pass
+
+
+def _answers(provider: LanguageProvider, requests: TargetRequests, watcher: LanguageProgress) -> Iterator[tuple[int, TargetAnswers]]:
+    """Yield the place and the answers of every target as they come; a request is made when it is its turn and dropped after it."""
     watcher.begin(len(requests))
     workers = 1
     if isinstance(provider, PreparesCalls):
         provider.prepare(requests, watcher.say)
         workers = provider.concurrency
-    answers: dict[int, TargetAnswers] = {}
+    left: dict[int, str] = {}
     stopped: BudgetError | None = None
     with ThreadPoolExecutor(workers, thread_name_prefix="language") as pool:
         waiting = iter(enumerate(requests))
-        running: dict[Future[TargetAnswers], int] = {}
+        running: dict[Future[TargetAnswers], tuple[int, str]] = {}
         try:
             while True:
                 while len(running) < 2 * workers and (following := next(waiting, None)) is not None:
-                    running[pool.submit(ask_target, provider, following[1])] = following[0]
+                    place, request = following
+                    running[pool.submit(ask_target, provider, request)] = place, request.target_id
                 if not running:
                     break
                 for future in wait(running, return_when=FIRST_COMPLETED).done:
-                    place = running.pop(future)
+                    place, target_id = running.pop(future)
                     try:
-                        answers[place] = future.result()
+                        answers = future.result()
                     except BudgetError as error:
                         # the provider sends no more; targets whose answers are recorded still count as done
                         stopped = stopped or error
+                        left[place] = target_id
                     else:
-                        watcher.advance(requests[place].target_id, answers[place])
+                        watcher.advance(target_id, answers)
+                        yield place, answers
         finally:
             # after an error only the calls under way go on, to be recorded
             pool.shutdown(wait=True, cancel_futures=True)
     if stopped is not None:
-        left = tuple(request.target_id for place, request in enumerate(requests) if place not in answers)
-        raise BudgetError(f"{stopped}; {len(left)} of {len(requests)} targets remain", left) from None
-    return [answers[place] for place in range(len(requests))]
+        raise BudgetError(
+            f"{stopped}; {len(left)} of {len(requests)} targets remain", tuple(left[place] for place in sorted(left))
+        ) from None

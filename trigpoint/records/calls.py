@@ -22,6 +22,7 @@ class CallAsked(Record):
         inputs: What the prompt was filled with. images: SHA-256 of the pictures.
         tokens, cost: The most that it may need; cost None without a price.
         batch: Token of the batch that carries it, if any.
+        target_id, scene_id: The target that it was asked for; in no key, and empty where nobody said.
     """
 
     line: Literal["asked"] = "asked"
@@ -38,6 +39,8 @@ class CallAsked(Record):
     tokens: int = Field(ge=0)
     cost: float | None = None
     batch: str | None = None
+    target_id: str = ""
+    scene_id: str = ""
 
 
 class CallAnswered(Record):
