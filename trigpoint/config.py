@@ -11,10 +11,13 @@ from datetime import date
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args
 
-import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic_core import ErrorDetails
+from pyproj import CRS
+from pyproj.exceptions import CRSError
 
 from trigpoint.categories import load_taxonomy
+from trigpoint.documents import place_of, read_yaml, told
 from trigpoint.errors import ConfigError
 from trigpoint.identity import digest_file, digest_json
 from trigpoint.imagery.bbox import box_around, check_box
@@ -40,6 +43,24 @@ class Licensed(ConfigPart):
 Box = tuple[float, float, float, float]
 WebUrl = Annotated[str, Field(pattern=r"^https?://[^\s@]+$", max_length=2000)]
 Digest = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
+
+
+def _known_crs(text: str) -> str:
+    try:
+        CRS.from_user_input(text)
+    except CRSError as error:
+        raise ValueError(f"{text!r} is no coordinate system; use a code such as 'EPSG:32633' or WKT") from error
+    return text
+
+
+def _text_of_date(value: Any) -> Any:
+    """YAML reads 2025-06-01 as a date and 2025 as a number, unless they stand in quotes."""
+    is_date = type(value) in (date, int)
+    return str(value) if is_date else value
+
+
+CrsText = Annotated[str, AfterValidator(_known_crs)]
+DateText = Annotated[str, BeforeValidator(_text_of_date), Field(pattern=r"^\d{4}(-\d{2}(-\d{2})?)?$")]
 
 
 def _checked_box(value: Box | None) -> Box | None:
@@ -117,16 +138,19 @@ class ImageryConfig(Licensed):
     around: PlaceConfig | None = Field(default=None, description="Instead of bbox: a square around a point, such as a POI")
     sha256: Digest | None = Field(default=None, description="The file, or what was fetched, must have this digest")
     clouds: CloudConfig | None = None
-    crs: str | None = Field(default=None, description="CRS to use when the file has none; recorded in the release")
-    acquired: str | None = Field(
-        default=None, pattern=r"^\d{4}(-\d{2}(-\d{2})?)?$", description="Date of acquisition: year, month or day, ISO"
-    )
+    crs: CrsText | None = Field(default=None, description="CRS to use when the file has none; recorded in the release")
+    acquired: DateText | None = Field(default=None, description="Date of acquisition: year, month or day, ISO")
 
     @field_validator("acquired")
     @classmethod
     def _real_date(cls, value: str | None) -> str | None:
         if value is not None:
-            date.fromisoformat({4: f"{value}-01-01", 7: f"{value}-01"}.get(len(value), value))
+            try:
+                date.fromisoformat({4: f"{value}-01-01", 7: f"{value}-01"}.get(len(value), value))
+            except ValueError as error:
+                raise ValueError(
+                    f"{value!r} is no date ({error}); give a year, month or day such as 2025, 2025-06 or 2025-06-01"
+                ) from error
         return value
 
     @field_validator("bbox")
@@ -166,7 +190,7 @@ class FeatureConfig(Licensed):
 
     sha256: Digest | None = Field(default=None, description="The file, or what was fetched, must have this digest")
     layer: str | None = Field(default=None, description="Layer of a GeoPackage")
-    crs: str | None = Field(default=None, description="CRS to use when the file has none")
+    crs: CrsText | None = Field(default=None, description="CRS to use when the file has none")
     id_property: str | None = Field(default=None, description="Property that identifies a feature; else its geometry does")
     id_prefix: str = Field(default="", description="Put before the id, such as osm/way/")
 
@@ -294,8 +318,11 @@ class ScenesConfig(ConfigPart):
 
     @model_validator(mode="after")
     def _one_way(self) -> "ScenesConfig":
-        if self.same_as is not None and (self.windows or self.grid or self.around_pois):
+        own = bool(self.windows or self.grid or self.around_pois)
+        if self.same_as is not None and own:
             raise ValueError("same_as takes the footprints of another source: leave windows, grid and around_pois out")
+        if self.same_as is None and not own:
+            raise ValueError("says of no scene where it is: give windows, grid, around_pois or same_as")
         return self
 
 
@@ -313,6 +340,8 @@ class SourceConfig(ConfigPart):
     def _clouds(self) -> "SourceConfig":
         if self.scenes.max_cloud_share is not None and self.imagery.clouds is None:
             raise ValueError("scenes.max_cloud_share needs imagery.clouds: the mask that says where clouds are")
+        if self.scenes.around_pois is not None and not self.pois:
+            raise ValueError("scenes.around_pois needs pois: the points that scenes are put around")
         return self
 
 
@@ -390,7 +419,7 @@ class ScreenConfig(ConfigPart):
     footprints: Path | None = Field(default=None, description="GeoJSON, GeoPackage, GeoParquet, ...")
     hashes: Path | None = Field(default=None, description=".txt (one hash a line), .jsonl or .csv (phash)")
     layer: str | None = None
-    crs: str | None = Field(default=None, description="CRS of the footprints when the file has none")
+    crs: CrsText | None = Field(default=None, description="CRS of the footprints when the file has none")
 
     @model_validator(mode="after")
     def _one_file(self) -> "ScreenConfig":
@@ -585,6 +614,11 @@ class RunConfig(ConfigPart):
     output: Path = Path("build/release")
     work: Path = Path("build/work")
     store: str | None = Field(default=None, description="Artefact store: a folder or fsspec URL; default <work>/store")
+    reviews: Path | None = Field(
+        default=None,
+        description="Local folder of the ledger of review; default <store>/reviews, needed when the store is a URL and a policy asks for "
+        "people. What is in it cannot be made again: keep it, under version control say",
+    )
     calls: Path | None = Field(
         default=None,
         description="Local folder of what language models answered; keep it, and nothing is paid twice; default <store>/calls",
@@ -634,6 +668,16 @@ class ReleaseConfig(ConfigPart):
             )
         return self
 
+    @model_validator(mode="after")
+    def _reviews(self) -> "ReleaseConfig":
+        policies = {self.review.policy, self.review.rule_for_sentences.policy}
+        if policies != {"none"} and self.run.reviews is None and "://" in (self.run.store or "").removeprefix("file://"):
+            raise ValueError(
+                f"run.reviews: run.store {self.run.store!r} is no local folder, and people's decisions are kept in one; give run.reviews a"
+                " folder that is kept from run to run"
+            )
+        return self
+
     def sha256(self) -> str:
         """Digest of everything but the `run` block and `LANGUAGE_PLACES`; paths count by file name, since content has its own digests."""
         return digest_json(self.without_places())
@@ -661,24 +705,19 @@ def load_config(path: Path) -> ReleaseConfig:
     Raises:
         ConfigError: the file is missing, no YAML, or has a wrong or unknown key; every problem is listed with its place.
     """
-    try:
-        data = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise ConfigError(f"configuration {path}: cannot be read ({error.strerror}); `trigpoint config example` prints one") from error
-    except yaml.YAMLError as error:
-        raise ConfigError(f"configuration {path}: not valid YAML: {error}") from error
+    data = read_yaml(path, "configuration", ConfigError, "`trigpoint config example` prints one")
     if not isinstance(data, dict):
         raise ConfigError(f"configuration {path}: expected a mapping with name, version, taxonomy and sources, found {type(data).__name__}")
     try:
         config = ReleaseConfig.model_validate(data)
     except ValidationError as error:
         # a list whose only entry is wrong also counts as too short: that says nothing more
-        told = [
+        problems = [
             e
             for e in error.errors()
             if not (e["type"] == "too_short" and any(o["loc"][: len(e["loc"])] == e["loc"] != o["loc"] for o in error.errors()))
         ]
-        lines = [f"  {_place(e['loc'])}: {_problem(e['type'], e['loc'], e['msg'])}" for e in told]
+        lines = [f"  {place_of(e) or 'top level'}: {_problem(e)}" for e in problems]
         raise ConfigError(f"configuration {path} has {len(lines)} problem(s):\n" + "\n".join(lines)) from error
     base = path.resolve().parent
     return config.model_copy(
@@ -693,6 +732,7 @@ def load_config(path: Path) -> ReleaseConfig:
                     "work": _absolute(base, config.run.work),
                     "store": _store_from(base, config.run.store),
                     "calls": None if config.run.calls is None else _absolute(base, config.run.calls),
+                    "reviews": None if config.run.reviews is None else _absolute(base, config.run.reviews),
                     "snapshots": _absolute(base, config.run.snapshots),
                 }
             ),
@@ -700,10 +740,11 @@ def load_config(path: Path) -> ReleaseConfig:
     )
 
 
-def _problem(kind: str, location: tuple[int | str, ...], message: str) -> str:
+def _problem(error: ErrorDetails) -> str:
     """Say what is wrong in words; an unknown key is told with the nearest known name of its block."""
-    if kind != "extra_forbidden":
-        return message.removeprefix("Value error, ")
+    if error["type"] != "extra_forbidden":
+        return told(error)
+    location = error["loc"]
     block: Any = ReleaseConfig
     for part in location[:-1]:
         # other parts are places in a list, or keys of a mapping whose values are blocks
@@ -719,10 +760,6 @@ def _block_of(annotation: Any) -> Any:
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         return annotation
     return next((found for part in get_args(annotation) if (found := _block_of(part)) is not None), None)
-
-
-def _place(location: tuple[int | str, ...]) -> str:
-    return ".".join(str(part) for part in location) or "top level"
 
 
 def _source_from(base: Path, source: SourceConfig) -> SourceConfig:
@@ -771,14 +808,15 @@ def check_names(config: ReleaseConfig) -> list[str]:
         ]
     for source in config.sources:
         around = source.scenes.around_pois
-        named = [("scenes.around_pois", category) for category in (around.wanted if around is not None else ())]
-        named += [(f"pois.{k}.overpass", c) for k, part in enumerate(source.pois) if part.overpass for c in part.overpass.categories]
+        key = "categories" if around is not None and around.categories else "quota"
+        named = [(f"scenes.around_pois.{key}", category) for category in (around.wanted if around is not None else ())]
+        named += [
+            (f"pois.{k}.overpass.categories", c) for k, part in enumerate(source.pois) if part.overpass for c in part.overpass.categories
+        ]
         for place, category in named:
             if category not in taxonomy.by_id:
                 near = ", ".join(difflib.get_close_matches(category, list(taxonomy.by_id), n=3) or sorted(taxonomy.by_id)[:8])
-                problems.append(
-                    f"sources.{source.name}.{place}.categories: {category!r} is not in taxonomy {config.taxonomy.name}; nearest: {near}"
-                )
+                problems.append(f"sources.{source.name}.{place}: {category!r} is not in taxonomy {config.taxonomy.name}; nearest: {near}")
     return problems + _series_problems(config)
 
 

@@ -7,11 +7,11 @@ import difflib
 from collections.abc import Iterable
 from functools import cached_property, lru_cache
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
-import yaml
 from pydantic import ValidationError, model_validator
 
+from trigpoint.documents import read_yaml, told_all
 from trigpoint.errors import ConfigError
 from trigpoint.records.base import Record
 
@@ -135,7 +135,7 @@ def licence_problems(parts: Iterable[LicensedPart], declared: dict[Layer, str], 
 
 def _unknown(licence_id: str, known: Licences) -> str:
     near = known.nearest(licence_id)
-    hint = f"did you mean {' or '.join(near)}?" if near else f"known are {', '.join(licence.id for licence in known.licences)}"
+    hint = f"did you mean {' or '.join(near)}?" if near else f"known are {', '.join(licence.id for licence in known.licences)}."
     return f"is not in taxonomy/{known.name}.v{known.version}.yaml; {hint} Another one has to be added there with its terms"
 
 
@@ -192,13 +192,8 @@ def load_licences(path: Path) -> Licences:
     Raises:
         ConfigError: it is missing, no YAML, or inconsistent; says where.
     """
+    data = read_yaml(path, "licences", ConfigError, "check the installation")
     try:
-        data: Any = yaml.safe_load(path.read_text(encoding="utf-8"))
         return Licences.model_validate(data)
-    except OSError as error:
-        raise ConfigError(f"licences {path}: cannot be read ({error.strerror}); check the installation") from error
-    except yaml.YAMLError as error:
-        raise ConfigError(f"licences {path}: not valid YAML: {error}") from error
     except ValidationError as error:
-        lines = "; ".join(f"{'.'.join(str(p) for p in e['loc']) or 'file'}: {e['msg']}" for e in error.errors())
-        raise ConfigError(f"licences {path}: {lines}") from error
+        raise ConfigError(f"licences {path}: {told_all(error)}") from error

@@ -1,3 +1,4 @@
+from datetime import date
 from pathlib import Path
 
 import pytest
@@ -38,7 +39,7 @@ def test_unknown_keys_are_refused_with_the_nearest_known_name(tmp_path: Path) ->
 
 
 def test_every_problem_is_listed_with_its_place(tmp_path: Path) -> None:
-    bad = [{"name": "here", "imagery": {"path": "a.tif", "licenc": "CC0-1.0", "attribution": "us"}, "scenes": {}}]
+    bad = [{"name": "here", "imagery": {"path": "a.tif", "licenc": "CC0-1.0", "attribution": "us"}, "scenes": {"windows": [[0, 0, 8, 8]]}}]
     expected = r"(?s)4 problem.*query\.per_scen: unknown key 'per_scen'; did you mean 'per_scene'\?.*run\.workers: "
 
     with pytest.raises(ConfigError, match=expected) as told:
@@ -88,7 +89,12 @@ def test_the_example_in_the_repository_and_the_printed_one_are_good(tmp_path: Pa
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"imagery": {"acquired": "2025-02-30"}}, "day"),
+        ({"imagery": {"acquired": "2025-02-30"}}, "'2025-02-30' is no date"),
+        ({"imagery": {"acquired": 20}}, "String should match pattern"),
+        ({"imagery": {"acquired": True}}, "Input should be text; found True"),
+        ({"imagery": {"crs": "EPSG:999999"}}, "'EPSG:999999' is no coordinate system"),
+        ({"scenes": {"windows": []}}, "says of no scene where it is"),
+        ({"scenes": {"around_pois": {"categories": ["school"], "size_px": 8}}}, "around_pois needs pois"),
         ({"scenes": {"grid": {"sizes_px": [0]}}}, "greater than 0"),
         ({"scenes": {"windows": [[0, 0, 0, 8]]}}, "greater than 0"),
     ],
@@ -102,12 +108,12 @@ def test_what_cannot_work_is_refused_before_any_work(tmp_path: Path, change: dic
         load_config(written(tmp_path, sources=[source]))
 
 
-@pytest.mark.parametrize("acquired", ["2025", "2025-06", "2024-02-29"])
-def test_years_months_and_days_are_dates(tmp_path: Path, acquired: str) -> None:
+@pytest.mark.parametrize("acquired", ["2025", "2025-06", "2024-02-29", 2025, date(2024, 2, 29)], ids=str)
+def test_years_months_and_days_are_dates_in_quotes_or_not(tmp_path: Path, acquired: str | int | date) -> None:
     source = {**MINIMAL["sources"][0]}  # type: ignore[index]
     source["imagery"] = {**source["imagery"], "acquired": acquired}
 
-    assert load_config(written(tmp_path, sources=[source])).sources[0].imagery.acquired == acquired
+    assert load_config(written(tmp_path, sources=[source])).sources[0].imagery.acquired == str(acquired)
 
 
 @pytest.mark.parametrize(("relations", "message"), [(["nort_of"], "expected some of"), (["north_of"], "without their inverses")])

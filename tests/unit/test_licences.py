@@ -20,7 +20,8 @@ def licence(name: str) -> Licence:
 def config(folder: Path, pixels: list[str], annotations: list[str], /, **declared: str) -> list[str]:
     """Problems of a configuration whose sources have these licences."""
     sources: list[dict[str, Any]] = [
-        {"name": f"s{k}", "imagery": {"path": "a.tif", "licence": name, "attribution": "us"}, "scenes": {}} for k, name in enumerate(pixels)
+        {"name": f"s{k}", "imagery": {"path": "a.tif", "licence": name, "attribution": "us"}, "scenes": {"grid": {"sizes_px": [8]}}}
+        for k, name in enumerate(pixels)
     ]
     sources[0]["footprints"] = [{"path": "a.geojson", "licence": name, "attribution": "us"} for name in annotations]
     data = {"name": "tiny", "version": "0.1.0", "taxonomy": "t.yaml", "sources": sources, "licences": declared}
