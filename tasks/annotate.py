@@ -12,21 +12,27 @@ from storage.vectors import FeatureTable, read_features, tags_of
 from tasks.collect import feature_id, set_aside_drop, source_config
 from tasks.scenes import collected_scenes, open_scene, scene_payload
 from tasks.steps import Done, Item, Made
+from tasks.tables import record_table
 from tasks.workspace import Workspace
 from trigpoint.config import AnnotationConfig, VectorConfig
 from trigpoint.errors import TaxonomyError
 from trigpoint.identity import digest_json
 from trigpoint.masks.annotate import Proposal, annotate_scene
+from trigpoint.records.review import Decision
 from trigpoint.records.stage import Drop
 from trigpoint.records.tables import MASK_SCHEMA
+from trigpoint.review.apply import SceneReview
+from trigpoint.review.ledger import Ledger, item_to_json
 
 
 def plan(workspace: Workspace, done: Done) -> list[Item]:
-    """One item per scene; its inputs are the scene and the vector files of its source."""
+    """One item per scene; its inputs are the scene, the vector files of its source, and what people decided about its masks."""
     items: list[Item] = []
+    ledger = workspace.ledger.refresh()
     for entry in collected_scenes(workspace, done):
         config = source_config(workspace, entry.scene.source)
         parts = [*config.footprints, *config.annotations]
+        decisions = [decision.to_json() for decision in ledger.of_scene(entry.scene.scene_id, ("mask",))]
         said = [{**part.model_dump(mode="json"), "path": part.path.name} for part in parts]
         items.append(
             Item(
@@ -36,8 +42,9 @@ def plan(workspace: Workspace, done: Done) -> list[Item]:
                     digest_json(entry.scene.to_json()),
                     *(workspace.digest(part.path) for part in parts),
                     digest_json(said),
+                    digest_json(decisions),
                 ),
-                payload=scene_payload(entry),
+                payload={**scene_payload(entry), "decisions": decisions},
             )
         )
     return items
@@ -63,7 +70,10 @@ def make(workspace: Workspace, item: Item) -> Made:
         proposals += _footprints(part, workspace, scene.scene_id, drops)
     for part in config.annotations:
         proposals += _annotations(part, workspace)
-    made = annotate_scene(scene.scene_id, proposals, frame, valid, workspace.taxonomy, workspace.config.rules)
+    ledger = Ledger(Decision.model_validate(decision) for decision in item.payload["decisions"])
+    settings = workspace.config
+    review = SceneReview(scene.scene_id, (scene.height, scene.width), frame.record.pixel_area_m2, ledger, settings.review, settings.seed)
+    made = annotate_scene(scene.scene_id, proposals, frame, valid, workspace.taxonomy, settings.rules, review.apply)
     for part in (*config.footprints, *config.annotations):
         made.drops.extend(set_aside_drop("annotate", scene.scene_id, part, aside) for aside in _features(part, workspace).set_aside)
     kept = {drop.item_id for drop in made.drops} | {source for row in made.rows for source in row["source_ids"]}
@@ -74,7 +84,12 @@ def make(workspace: Workspace, item: Item) -> Made:
         files["planes"] = workspace.store.put_bytes(write_plane_tif(planes, scene.crs, scene.transform), ".tif")
     table = pa.Table.from_pylist(made.rows, schema=MASK_SCHEMA)
     here = [drop for drop in drops if drop.item_id in kept]
-    return Made({"mask": table}, files, [*here, *made.drops], n_in=made.n_in, n_out=len(made.rows))
+    tables = {
+        "mask": table,
+        "review_item": record_table(item_to_json(one) for one in review.items),
+        "verdict": record_table(verdict.to_json() for verdict in review.verdicts),
+    }
+    return Made(tables, files, [*here, *made.drops], n_in=made.n_in, n_out=len(made.rows))
 
 
 def _footprints(part: VectorConfig, workspace: Workspace, scene_id: str, drops: list[Drop]) -> list[Proposal]:

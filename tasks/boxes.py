@@ -15,11 +15,13 @@ from tasks.workspace import Workspace
 from trigpoint.boxes.measure import measure_instances
 from trigpoint.records.stage import ItemResult
 from trigpoint.records.tables import INSTANCE_SCHEMA, OUTLINE_SCHEMA
+from trigpoint.review.apply import WAITS
 
 
 def plan(workspace: Workspace, done: Done) -> list[Item]:
-    """One item per annotated scene."""
-    return scene_items(workspace, done, ("annotate",))
+    """One item per annotated scene that no policy of review keeps back."""
+    free = [result for result in done["annotate"] if not any(drop.reason_code == WAITS for drop in result.drops)]
+    return scene_items(workspace, {**done, "annotate": free}, ("annotate",))
 
 
 def read_masks(workspace: Workspace, annotated: ItemResult) -> tuple[NDArray[np.uint16], NDArray[Any]]:

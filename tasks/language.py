@@ -1,24 +1,21 @@
 """language: what is said of everything of one category in one scene, held against the scene before anyone sees it."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 
 from tasks.graph import load_graph
 from tasks.query import items_with_pois, poi_categories
 from tasks.scenes import frame_of
 from tasks.steps import Done, Item, Made
-from tasks.tables import item_table
+from tasks.tables import item_table, record_table
 from tasks.workspace import Workspace
-from trigpoint.identity import canonical_json
 from trigpoint.language.grounding import GroundedCheck, GroundScene, centroid_shares
 from trigpoint.language.items import RELEASED, Draft, drafts_of, judge_drafts
 from trigpoint.language.offline import NAME, write_offline
 from trigpoint.language.targets import targets_of
 from trigpoint.programs.resolver import Resolver
-from trigpoint.records.base import Record
 from trigpoint.records.language import Generated, LanguageItem, LanguageTarget, Verified
 from trigpoint.records.scene import Scene
 from trigpoint.records.stage import Drop, ItemResult
@@ -78,7 +75,10 @@ def make(workspace: Workspace, item: Item) -> Made:
         for one in items
         if one.state in ("dropped", "review")
     ]
-    tables = {"annotation": _records(targets), "language_item": _records(items)}
+    tables = {
+        "annotation": record_table(target.to_json() for target in targets),
+        "language_item": record_table(one.to_json() for one in items),
+    }
     return Made(tables, drops=drops, n_in=len(items), n_out=sum(one.state in RELEASED for one in items))
 
 
@@ -99,10 +99,6 @@ def _drafts(check: GroundedCheck, answers: dict[str, dict[str, Any]] | None) -> 
         return []
     verified = Verified.model_validate_json(row["verified"]) if row["verified"] is not None else None
     return drafts_of(Generated.model_validate_json(row["generated"]), verified)
-
-
-def _records(records: Sequence[Record]) -> pa.Table:
-    return pa.table({"record": pa.array([canonical_json(record.to_json()) for record in records], pa.string())})
 
 
 def released_language(workspace: Workspace, results: Iterable[ItemResult]) -> tuple[list[LanguageTarget], list[LanguageItem]]:

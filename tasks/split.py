@@ -35,7 +35,7 @@ def plan(workspace: Workspace, done: Done) -> list[Item]:
     graphs = results_by_item(done, "graph")
     kept = [entry.scene.scene_id for entry in collected_scenes(workspace, done) if entry.scene.scene_id in graphs]
     boxes = [result for result in done["boxes"] if result.item_id in graphs]
-    earlier = {"collect": done["collect"], "boxes": boxes, "selection": done["selection"], "language": done["language"]}
+    earlier = {"collect": done["collect"], "boxes": boxes, "selection": done["selection"], "review": done["review"]}
     lists = [workspace.digest(screen.path) for screen in workspace.config.split.screen]
     return [
         Item(
@@ -49,7 +49,7 @@ def plan(workspace: Workspace, done: Done) -> list[Item]:
 def make(workspace: Workspace, item: Item) -> Made:
     """Screen the scenes, group them, divide the groups by every protocol, prove it."""
     results = {
-        step: [ItemResult.model_validate(value) for value in item.payload[step]] for step in ("collect", "boxes", "selection", "language")
+        step: [ItemResult.model_validate(value) for value in item.payload[step]] for step in ("collect", "boxes", "selection", "review")
     }
     config = workspace.config.split
     scenes = _scenes(workspace, results, set(item.payload["scene_ids"]))
@@ -59,7 +59,7 @@ def make(workspace: Workspace, item: Item) -> Made:
     material = Material(
         scene_set=scene_set,
         groups=group_scenes(scene_set, config),
-        queries=_queries(workspace, results["selection"][0], results["language"]),
+        queries=_queries(workspace, results["selection"][0], results["review"]),
         config=config,
         seed=workspace.config.seed,
     )

@@ -3,17 +3,29 @@
 from pathlib import Path
 from typing import Any
 
-from tasks import annotate, boxes, calls, collect, graph, language, publish, query, split
+from tasks import annotate, boxes, calls, collect, graph, language, publish, query, review, split
 from tasks.steps import Step
 from tasks.workspace import Workspace
-from trigpoint.config import LANGUAGE_PLACES
+from trigpoint.config import LANGUAGE_PLACES, ReviewRule
+from trigpoint.licences import licences_file
 from trigpoint.records.stage import StageName
+from trigpoint.release.card import CARD_FILES
 
 _GEOMETRY = ("numpy", "shapely", "pyproj", "pyarrow", "rasterio")
 
 
 def _taxonomy(workspace: Workspace) -> list[Path]:
     return [workspace.config.taxonomy]
+
+
+def _annotate(workspace: Workspace) -> dict[str, Any]:
+    config = workspace.config
+    sizes = config.rules.model_dump(mode="json", include={"min_instance_px", "min_drawn_instance_px"})
+    return {**sizes, "review": _rule(config.review), "seed": config.seed}
+
+
+def _rule(rule: ReviewRule) -> dict[str, Any]:
+    return rule.model_dump(mode="json", include=set(ReviewRule.model_fields))
 
 
 def _language(workspace: Workspace) -> dict[str, Any]:
@@ -43,7 +55,7 @@ _ALL: tuple[Step, ...] = (
         module="tasks.annotate",
         plan=annotate.plan,
         make=annotate.make,
-        settings=lambda w: w.config.rules.model_dump(mode="json", include={"min_instance_px", "min_drawn_instance_px"}),
+        settings=_annotate,
         data_files=_taxonomy,
         libraries=(*_GEOMETRY, "pyogrio", "geopandas"),
     ),
@@ -118,6 +130,16 @@ _ALL: tuple[Step, ...] = (
         libraries=_GEOMETRY,
     ),
     Step(
+        name="review",
+        stage="review",
+        module="tasks.review",
+        plan=review.plan,
+        make=review.make,
+        settings=lambda w: {**_language(w), "review": _rule(w.config.review.rule_for_sentences), "seed": w.config.seed},
+        data_files=_taxonomy,
+        libraries=_GEOMETRY,
+    ),
+    Step(
         name="split",
         stage="split",
         module="tasks.split",
@@ -134,8 +156,8 @@ _ALL: tuple[Step, ...] = (
         plan=publish.plan,
         make=publish.make,
         settings=lambda w: w.config.without_places(),
-        data_files=lambda w: [w.config.taxonomy, Path(publish.__file__).parents[1] / "trigpoint" / "release" / "card.md.j2"],
-        libraries=(*_GEOMETRY, "pillow", "pystac", "pycocotools", "jinja2"),
+        data_files=lambda w: [w.config.taxonomy, licences_file(), *CARD_FILES],
+        libraries=(*_GEOMETRY, "pillow", "pystac", "pycocotools", "jinja2", "matplotlib"),
         is_parallel=False,
         why_stale=publish.why_unpublished,
     ),

@@ -1,14 +1,16 @@
 """Tables of results: the rows of one item in a shard, the rows of many, and the digest of a table's content."""
 
-from collections.abc import Sequence
+import json
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from storage.artefacts import ArtefactStore
 from tasks.workspace import Workspace
-from trigpoint.identity import digest_bytes
+from trigpoint.identity import canonical_json, digest_bytes
 from trigpoint.records.stage import ArtefactRef, ItemResult
 
 
@@ -44,6 +46,16 @@ def stacked_table(store: ArtefactStore, results: Sequence[ItemResult], name: str
             rows = _rows_of(shard, result.item_id)
             parts.append(rows.append_column("item_key", pa.array([result.item_key] * rows.num_rows, pa.string())))
     return pa.concat_tables(parts) if parts else None
+
+
+def record_table(records: Iterable[dict[str, Any]]) -> pa.Table:
+    """Return records as a table of their canonical JSON, one column `record`."""
+    return pa.table({"record": pa.array([canonical_json(record) for record in records], pa.string())})
+
+
+def item_records(workspace: Workspace, result: ItemResult, name: str) -> list[dict[str, Any]]:
+    """Return the records of one item's table that `record_table` made."""
+    return [json.loads(text) for text in item_table(workspace, result, name).column("record").to_pylist()]
 
 
 def all_rows(workspace: Workspace, results: Sequence[ItemResult], name: str) -> pa.Table | None:

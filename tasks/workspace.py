@@ -1,11 +1,13 @@
 """Where a build works: configuration, artefact store, catalogue, taxonomy. Opened by path, so that other processes can."""
 
+from collections.abc import Callable
 from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any
 
 from storage.artefacts import ArtefactStore
 from storage.digests import source_digest
+from storage.ledger import LedgerFile
 from trigpoint.categories import Taxonomy, load_taxonomy
 from trigpoint.config import ReleaseConfig, check_files, check_licences, check_names, load_config
 from trigpoint.errors import ConfigError
@@ -18,6 +20,7 @@ class Workspace:
         config_path: The YAML file.
         config: What it says, with `overrides` of the `run` block applied.
         may_fetch: Whether this process may ask the web for what no snapshot answers: the one that builds.
+        say: Told how far fetching is; who builds hands it to who watches.
     """
 
     def __init__(self, config_path: Path, overrides: dict[str, Any] | None = None) -> None:
@@ -26,6 +29,7 @@ class Workspace:
         run = config.run.model_copy(update={k: v for k, v in (overrides or {}).items() if v is not None})
         self.overrides = dict(overrides or {})
         self.may_fetch = False
+        self.say: Callable[[str], None] = lambda _text: None
         self.config: ReleaseConfig = config.model_copy(update={"run": run})
 
     def check(self) -> None:
@@ -73,6 +77,18 @@ class Workspace:
 
         self.work.mkdir(parents=True, exist_ok=True)
         return Catalogue(self.work / "catalogue.duckdb", wait_s=self.config.run.catalogue_wait_s)
+
+    @property
+    def reviews_folder(self) -> Path:
+        """Where the ledger of review is: `run.reviews`, else `reviews` in the store, or in the work folder when that is a URL."""
+        run = self.config.run
+        store = (run.store or str(self.work / "store")).removeprefix("file://")
+        return run.reviews or (self.work if "://" in store else Path(store)) / "reviews"
+
+    @cached_property
+    def ledger(self) -> LedgerFile:
+        """The ledger of review."""
+        return LedgerFile(self.reviews_folder)
 
     @cached_property
     def taxonomy(self) -> Taxonomy:

@@ -661,7 +661,8 @@ class ReleaseConfig(ConfigPart):
 
     @model_validator(mode="after")
     def _calls(self) -> "ReleaseConfig":
-        if self.language.forms and self.language.provider != "offline" and self.run.calls is None and "://" in (self.run.store or ""):
+        store = (self.run.store or "").removeprefix("file://")
+        if self.language.forms and self.language.provider != "offline" and self.run.calls is None and "://" in store:
             raise ValueError(
                 f"run.calls: run.store {self.run.store!r} is no local folder, and the record of paid answers is kept in one, on the machine"
                 " that builds; give run.calls a folder that is kept from run to run"

@@ -21,8 +21,8 @@ from trigpoint.audit.sentences import SentenceParser, words_of
 FILE, MANIFEST = "queries.jsonl", "manifest.json"
 KEYS = ("items", "model", "prompts", "provider", "rates")
 POLARITIES = ("positive", "negative")
-STATES = ("accepted", "corrected", "review", "dropped")
-RELEASED = ("accepted", "corrected")
+STATES = ("accepted", "corrected", "edited", "review", "dropped")
+RELEASED = ("accepted", "corrected", "edited")
 VERDICTS = ("supported", "contradicted", "undecidable")
 SECOND_STAGE = {"referring": ("valid", "corrected"), "negative": ("ABSENT", "PRESENT")}
 """What the second stage may say, by what it was asked about."""
@@ -304,8 +304,8 @@ def _check_item(release: Release, item: Item, notes: Notebook) -> None:
     expect("verdict", {item.verdict, *item.claims} <= set(VERDICTS), " or ".join(VERDICTS), [item.verdict, *item.claims])
     words = SECOND_STAGE.get("negative" if item.polarity == "negative" else item.form, ())
     expect("stage2", item.stage2 is None or item.stage2 in words, f"null{''.join(f' or {word}' for word in words)}", item.stage2)
-    if item.state == "accepted":
-        expect("verdict", item.verdict != "contradicted", "nothing contradicted in what is accepted", item.verdict)
+    if item.state in ("accepted", "edited"):
+        expect("verdict", item.verdict != "contradicted", "nothing contradicted in what people or the ground accept", item.verdict)
     changed = item.text != item.original
     expect("text", changed or item.state != "corrected", "another text than the original, as it was corrected", item.text)
     unchanged = not changed or item.state != "accepted" or item.stage2 is not None

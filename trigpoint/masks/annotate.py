@@ -1,6 +1,7 @@
 """From polygons of footprints and annotators to the masks of one scene."""
 
 from collections import Counter
+from collections.abc import Callable
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -58,15 +59,36 @@ class Annotated(NamedTuple):
     n_in: int
 
 
-class _Placed(NamedTuple):
+class Placed(NamedTuple):
+    """A proposal that meets a scene.
+
+    Attributes:
+        polygon: In image coordinates, pixels; may reach outside the scene.
+        whole_area_m2: Ground area of the whole polygon.
+        categories: At most one taxonomy value per axis.
+        source_ids: Where it comes from; several once people merge.
+        review_state: `unreviewed`, `annotated`, `accepted` or `edited`.
+        is_drawn: A person drew this very outline: it owns what it shares with others, and may be small.
+    """
+
     instance_id: str
     proposal: Proposal
     polygon: BaseGeometry
     whole_area_m2: float
+    categories: tuple[str, ...]
+    source_ids: tuple[str, ...]
+    review_state: str
+    is_drawn: bool = False
 
 
 def annotate_scene(
-    scene_id: str, proposals: list[Proposal], frame: SceneFrame, valid: BoolArray, taxonomy: Taxonomy, rules: Rules
+    scene_id: str,
+    proposals: list[Proposal],
+    frame: SceneFrame,
+    valid: BoolArray,
+    taxonomy: Taxonomy,
+    rules: Rules,
+    review: Callable[[list[Placed], list[Drop]], list[Placed]] = lambda placed, _drops: placed,
 ) -> Annotated:
     """Rasterise proposals by the pixel-centre rule, decide ownership, and stack regions as bit planes.
 
@@ -77,25 +99,28 @@ def annotate_scene(
         valid: (height, width) bool.
         taxonomy: Says which categories are countable.
         rules: Smallest sizes.
+        review: What people made of the placed proposals (`trigpoint.review.apply`); notes what they reject.
     """
     height, width = valid.shape
     drops: list[Drop] = []
     placed, n_in = _place(scene_id, proposals, frame, (width, height), drops)
+    placed = review(placed, drops)
 
     claims: list[Claim] = []
-    regions: list[tuple[_Placed, BoolArray]] = []
+    regions: list[tuple[Placed, BoolArray]] = []
     for item in placed:
         crop = crop_mask(item.polygon, height, width)
         covered = int(np.count_nonzero(crop.mask & valid[crop.slices])) if crop.mask.size else 0
-        min_px = rules.min_drawn_instance_px if item.proposal.origin == "annotator" else rules.min_instance_px
+        is_drawn = item.is_drawn or item.proposal.origin == "annotator"
+        min_px = rules.min_drawn_instance_px if is_drawn else rules.min_instance_px
         if covered == 0:
             why = "covers no valid pixel centre; it stays in the vector source"
             drops.append(_drop(scene_id, item, "below_one_pixel", why, "use finer imagery or leave it out"))
         elif covered < min_px:
             why = f"covers {covered} pixels, fewer than {min_px}"
             drops.append(_drop(scene_id, item, "below_min_pixels", why, "lower rules.min_instance_px or use finer imagery"))
-        elif taxonomy.get(item.proposal.categories[0]).countable:
-            claims.append(Claim(item.instance_id, item.whole_area_m2, crop, min_px))
+        elif taxonomy.get(item.categories[0]).countable:
+            claims.append(Claim(item.instance_id, item.whole_area_m2, crop, min_px, item.is_drawn))
         else:
             mask = np.zeros(valid.shape, dtype=bool)
             mask[crop.slices] = crop.mask
@@ -123,11 +148,11 @@ def annotate_scene(
 
 def _place(
     scene_id: str, proposals: list[Proposal], frame: SceneFrame, size: tuple[int, int], drops: list[Drop]
-) -> tuple[list[_Placed], int]:
+) -> tuple[list[Placed], int]:
     """Repair proposals and map those that meet the scene to image coordinates."""
     window = shapely.box(0, 0, *size)
     repeated = Counter(proposal.source_id for proposal in proposals)
-    placed: list[_Placed] = []
+    placed: list[Placed] = []
     n_in = 0
     for proposal in proposals:
         if proposal.geometry.is_empty:
@@ -156,8 +181,9 @@ def _place(
         parts: list[Any] = [scene_id, proposal.source_id]
         if repeated[proposal.source_id] > 1:
             parts.append(digest_bytes(shapely.to_wkb(proposal.geometry)))
-        item = _Placed(make_id("i", *parts), proposal, polygon, float(polygon.area) * frame.record.pixel_area_m2)
-        placed.append(item)
+        state = "annotated" if proposal.origin == "annotator" else "unreviewed"
+        area_m2 = float(polygon.area) * frame.record.pixel_area_m2
+        placed.append(Placed(make_id("i", *parts), proposal, polygon, area_m2, proposal.categories, (proposal.source_id,), state))
     unique = {item.instance_id: item for item in placed}
     for item in placed:
         if unique[item.instance_id] is not item:
@@ -165,7 +191,7 @@ def _place(
     return sorted(unique.values(), key=lambda item: item.instance_id), n_in
 
 
-def _drop(scene_id: str, item: _Placed, reason_code: str, detail: str, remedy: str) -> Drop:
+def _drop(scene_id: str, item: Placed, reason_code: str, detail: str, remedy: str) -> Drop:
     return _source_drop(scene_id, item.proposal, reason_code, detail, remedy)
 
 
@@ -174,20 +200,20 @@ def _source_drop(scene_id: str, proposal: Proposal, reason_code: str, detail: st
 
 
 def _row(
-    scene_id: str, item: _Placed, taxonomy: Taxonomy, label: int | None, plane: int | None, area_px: int, moved_px: int
+    scene_id: str, item: Placed, taxonomy: Taxonomy, label: int | None, plane: int | None, area_px: int, moved_px: int
 ) -> dict[str, Any]:
-    category = taxonomy.get(item.proposal.categories[0])
+    category = taxonomy.get(item.categories[0])
     return {
         "instance_id": item.instance_id,
         "scene_id": scene_id,
         "label": label,
         "plane": plane,
-        "category": list(item.proposal.categories),
+        "category": list(item.categories),
         "countable": category.countable,
         "boxable": category.countable and category.instanceable,
         "area_px": area_px,
         "moved_px": moved_px,
-        "source_ids": [item.proposal.source_id],
+        "source_ids": list(item.source_ids),
         "proposal": item.proposal.origin,
-        "review_state": "annotated" if item.proposal.origin == "annotator" else "unreviewed",
+        "review_state": item.review_state,
     }

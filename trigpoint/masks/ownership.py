@@ -20,12 +20,14 @@ class Claim(NamedTuple):
         whole_area_m2: Ground area of its whole polygon; the smaller owns what it shares.
         crop: The pixels that it covers, before ownership.
         min_px: Fewer owned pixels than this drop it.
+        is_drawn: A person decided about its outline: it owns what it shares with those that nobody decided about.
     """
 
     instance_id: str
     whole_area_m2: float
     crop: CropMask
     min_px: int
+    is_drawn: bool = False
 
 
 class Ownership(NamedTuple):
@@ -47,7 +49,7 @@ class Ownership(NamedTuple):
 
 
 def decide_ownership(claims: list[Claim], valid: BoolArray) -> Ownership:
-    """Give every pixel to at most one instance: to the smaller whole polygon, then the smaller id.
+    """Give every pixel to at most one instance: to what a person drew, then the smaller whole polygon, then the smaller id.
 
     An instance left with fewer pixels than its minimum is dropped and its pixels go to the others.
 
@@ -58,9 +60,9 @@ def decide_ownership(claims: list[Claim], valid: BoolArray) -> Ownership:
     Raises:
         InputError: more than 65,535 instances.
     """
-    # painted from the largest to the smallest; of equal areas the smaller id comes last
+    # painted from the largest to the smallest, what people drew last; of equal areas the smaller id comes last
     alive = sorted(claims, key=lambda claim: claim.instance_id, reverse=True)
-    alive.sort(key=lambda claim: claim.whole_area_m2, reverse=True)
+    alive.sort(key=lambda claim: (not claim.is_drawn, claim.whole_area_m2), reverse=True)
     if len(alive) > MAX_LABELS:
         raise InputError(f"{len(alive)} discrete instances in one scene, expected at most {MAX_LABELS}; cut smaller scenes")
     painted = np.zeros(valid.shape, dtype=np.int32)

@@ -96,7 +96,7 @@ class LanguageItem(Record):
         stage2: What the provider's second stage said; None where there was none.
         verdict: Of all claims together: contradicted if one is, supported if all are.
         claims: What was checked.
-        state: `accepted`, `corrected` (by the graph), `review` (undecidable), or `dropped`.
+        state: `accepted`, `corrected` (by the graph), `edited` (by a person), `review` (people must decide), or `dropped`.
         reason: Why it is not accepted as it was written.
     """
 
@@ -111,5 +111,5 @@ class LanguageItem(Record):
     stage2: Literal["valid", "corrected", "ABSENT", "PRESENT"] | None = None
     verdict: Verdict
     claims: tuple[Claim, ...] = ()
-    state: Literal["accepted", "corrected", "review", "dropped"]
+    state: Literal["accepted", "corrected", "edited", "review", "dropped"]
     reason: str = ""

@@ -6,7 +6,7 @@ from pydantic import Field
 
 from trigpoint.records.base import Record, Sha256
 
-StageName = Literal["collect", "annotate", "boxes", "graph", "query", "language", "split", "publish", "audit", "score"]
+StageName = Literal["collect", "annotate", "boxes", "graph", "query", "language", "review", "split", "publish", "audit", "score"]
 
 
 class ArtefactRef(Record):

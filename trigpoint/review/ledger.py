@@ -6,7 +6,7 @@ counts for the content that was seen; when content changes, earlier votes no lon
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from trigpoint.errors import InputError
 from trigpoint.identity import ID_DIGITS, digest_json, make_id
@@ -85,6 +85,17 @@ class ItemState(NamedTuple):
 def version_of(value: Value) -> str:
     """Return the digest of an item's content; 64 hex digits."""
     return digest_json(value.to_json())
+
+
+def item_to_json(item: ReviewItem) -> dict[str, Any]:
+    """Return an item as plain JSON values."""
+    return {**item._asdict(), "value": item.value.to_json()}
+
+
+def item_from_json(found: dict[str, Any]) -> ReviewItem:
+    """Return the item that `item_to_json` wrote."""
+    form = MaskValue if found["kind"] == "mask" else SentenceValue
+    return ReviewItem(found["item_id"], found["kind"], found["scene_id"], form.model_validate(found["value"]), found["made_by"])
 
 
 def new_part(scene_id: str, mask: MaskCrop, category: Sequence[str]) -> Part:
