@@ -1,5 +1,6 @@
 """Known traps of presence and of macro means. Inputs and expectations are rebuilt here from the case descriptions."""
 
+import json
 import warnings
 from pathlib import Path
 
@@ -95,8 +96,28 @@ def test_x02_no_prediction_is_zero_and_what_is_found_on_nothing_enters_presence_
 
     report = score_release(release, read_predictions(write_lines(tmp_path / "p.jsonl", *records, modalities=("boxes",)), release))
 
+    assert (report.missing, report.problems) == (0, [])
     assert report.counts["hbb_50_maxcard"] == {"tp": 0, "fp": 0, "fn": 3}
     assert [report.metrics[f"hbb_{name}_maxcard"] for name in ("p50", "r50", "f1_50", "f1_50_95")] == [0.0] * 4
     assert report.n["hbb_f1_50_maxcard"] == 1, "an image without boxes lifts no mean"
     assert report.counts["presence"] == {"tp": 0, "fp": 1, "fn": 1, "tn": 1}
     assert report.metrics["rejection_accuracy"] == 0.5
+
+
+def test_x02_a_file_without_records_is_silence_and_the_report_warns_of_it(tmp_path: Path) -> None:
+    """A missing prediction is an empty one, never skipped; a record for another data set's query is named, not scored."""
+    queries = [
+        toy_query(0, "s-a", None, "building", ["i-1", "i-2", "i-3"], ["buildings"], form="vocabulary"),
+        toy_query(1, "s-a", None, "pond", [], ["ships"], form="vocabulary"),
+    ]
+    release = Release.open(write_toy_release(tmp_path / "toy", queries))
+    stray = {"query_id": "q-elsewhere", "boxes": [[0, 0, 1, 1]]}
+
+    report = score_release(release, read_predictions(write_lines(tmp_path / "p.jsonl", stray, modalities=("boxes",)), release))
+
+    assert report.missing == report.to_json()["missing"] == 2
+    assert "2 of 2 queries have no record: each counts as an empty prediction" in report.to_markdown()
+    assert [(problem.code, problem.query_id) for problem in report.problems] == [("unknown_query", "q-elsewhere")]
+    assert report.metrics["hbb_f1_50_maxcard"] == 0.0
+    assert report.counts["presence"] == {"tp": 0, "fp": 0, "fn": 1, "tn": 1}
+    assert json.loads(json.dumps(report.to_json(), allow_nan=False))["metrics"]["presence_mcc"] is None

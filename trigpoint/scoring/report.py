@@ -100,7 +100,7 @@ class ScoreReport(NamedTuple):
         errors: Kind of mistake → failed queries. failures: Query id → kind, of every failed query.
         forms: Query form → its scores, see `trigpoint.scoring.forms`.
         categories, hardness, contrasts: See `trigpoint.scoring.strata`.
-        problems: Everything wrong in the file. unparsed: Reason code → selected queries.
+        problems: Everything wrong in the file. unparsed: Reason code → selected queries. missing: Selected queries without a record.
         references: Name → metric id → value. reference_errors: Name → kind of mistake → failed queries.
         eqs: Query id → answered exactly, of the queries for which it can be said.
     """
@@ -120,6 +120,7 @@ class ScoreReport(NamedTuple):
     contrasts: list[dict[str, Any]]
     problems: list[Problem]
     unparsed: dict[str, int]
+    missing: int
     references: dict[str, dict[str, float | None]]
     reference_errors: dict[str, dict[str, int]]
     eqs: dict[str, bool]
@@ -147,6 +148,7 @@ class ScoreReport(NamedTuple):
             "contrasts": self.contrasts,
             "problems": [problem._asdict() for problem in self.problems],
             "unparsed": self.unparsed,
+            "missing": self.missing,
             "references": self.references,
             "reference_errors": self.reference_errors,
         }
@@ -173,8 +175,11 @@ class ScoreReport(NamedTuple):
             self._category_sheet(),
         ]
         sheets += [self._contrast_sheet()] if self.contrasts else []
-        undefined = group_reasons(self.reasons.items())
-        sheets += [Sheet("Undefined or incomplete", notes=undefined)] if undefined else []
+        incomplete = group_reasons(self.reasons.items())
+        if self.missing:
+            n = f"{self.missing} of {self.selection.n_queries}"
+            incomplete = (f"{n} queries have no record: each counts as an empty prediction", *incomplete)
+        sheets += [Sheet("Undefined or incomplete", notes=incomplete)] if incomplete else []
         return [*sheets, *([problem_sheet("Problems in the file", self.problems, most_problems)] if self.problems else [])]
 
     def _metric_sheet(self) -> Sheet:
@@ -363,6 +368,7 @@ def score_on(ground: Ground, predictions: Predictions) -> ScoreReport:
         contrasts=form_contrasts(queries, outcomes),
         problems=predictions.problems,
         unparsed=dict(sorted(unparsed.items())),
+        missing=len(queries) - len(found),
         references=ground.references,
         reference_errors=ground.reference_errors,
         eqs={query_id: outcome.eqs for query_id, outcome in outcomes.items() if outcome.eqs is not None},
