@@ -28,7 +28,15 @@ from trigpoint.identity import digest_bytes
 from trigpoint.language import openai_provider
 from trigpoint.language.llm_calls import strict_schema
 from trigpoint.language.openai_provider import OpenAIProvider
-from trigpoint.language.provider import GenerationRequest, StageAnswer, TargetAnswers, VerificationRequest, ask_all
+from trigpoint.language.provider import (
+    GenerationRequest,
+    StageAnswer,
+    TargetAnswers,
+    TargetRequest,
+    VerificationRequest,
+    ask_all,
+    record_all,
+)
 from trigpoint.records.calls import CallAnswered
 from trigpoint.records.language import Generated, Verified
 
@@ -664,6 +672,76 @@ def test_calls_are_divided_into_batches_that_a_server_takes(folder: Path, monkey
 
     assert len(server.batches) == 6
     assert all(pair.verified is not None and pair.verified.outcome == "ok" for pair in answers)
+
+
+# many targets
+
+
+class Lazy:
+    """Targets that are made when it is their turn; counts those that live."""
+
+    def __init__(self, n: int) -> None:
+        self.n, self.n_made, self.done = n, 0, 0
+        self.most_alive = 0
+
+    def __len__(self) -> int:
+        return self.n
+
+    def __iter__(self) -> Iterator[TargetRequest]:
+        for request in targets(self.n):
+            self.n_made += 1
+            self.most_alive = max(self.most_alive, self.n_made - self.done)
+            yield request
+
+    def begin(self, n_targets: int) -> None:
+        assert n_targets == self.n
+
+    def advance(self, target_id: str, answers: TargetAnswers) -> None:
+        assert answers.generated.outcome == "ok"
+        self.done += 1
+
+    def say(self, text: str) -> None:
+        raise AssertionError(text)
+
+
+def test_only_targets_whose_turn_it_is_are_in_memory(folder: Path) -> None:
+    lazy = Lazy(40)
+    with LlmServer() as server, provider_for(server, folder, concurrency=3) as provider:
+        record_all(provider, lazy, lazy)
+
+    assert (lazy.n_made, lazy.done, len(server.billed)) == (40, 40, 80)
+    assert lazy.most_alive <= 7
+
+
+def test_only_the_targets_of_one_batch_are_in_memory(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("trigpoint.language.llm_batch.MAX_CALLS", 3)
+    lazy = Lazy(8)
+    made_when_sent: list[int] = []
+    with LlmServer() as server, provider_for(server, folder, mode="batch") as provider:
+        create = provider._client.batches.create  # type: ignore[union-attr]
+
+        def counted(**given: Any) -> Any:
+            made_when_sent.append(lazy.n_made)
+            return create(**given)
+
+        monkeypatch.setattr(provider._client.batches, "create", counted)  # type: ignore[union-attr]
+        provider.prepare(lazy, lambda _text: None)
+
+    # stage 1 of three, three, two; the same of stage 2
+    assert made_when_sent == [4, 7, 8, 12, 15, 16]
+    assert len(server.billed) == 16
+
+
+def test_a_line_says_whom_a_call_is_about_and_its_key_does_not(folder: Path, tmp_path: Path) -> None:
+    named = target("school").model_copy(update={"target_id": "a-1", "scene_id": "s-1"})
+    with LlmServer({"school": ["broken", "good"]}) as server, provider_for(server, folder) as provider:
+        ask_all(provider, [named])
+        n = len(server.billed)
+        ask_all(provider, [named.model_copy(update={"target_id": "a-2", "scene_id": "s-2"})])
+
+    lines = [line for _, line in CallRecord(folder).lines() if line.line == "asked"]
+    assert n == len(server.billed) == 3
+    assert {(line.target_id, line.scene_id) for line in lines} == {("a-1", "s-1")}
 
 
 # secrets and outside text
