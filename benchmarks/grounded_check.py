@@ -21,7 +21,7 @@ from tasks.scenes import scene_items
 from tasks.stages import STEPS
 from tasks.workspace import Workspace
 from trigpoint.language.grounding import GroundedCheck
-from trigpoint.language.offline import anchors_of_target
+from trigpoint.language.referring import anchors_of_target
 from trigpoint.language.sentences import describe
 from trigpoint.language.targets import targets_of
 from trigpoint.rules import COUNTERPART, DIRECTIONS

@@ -46,6 +46,27 @@ def singular(word: str) -> str:
     return word[:-1]
 
 
+def plural_of(phrase: str) -> str:
+    """Return a name in the plural; what is plural already, or has no regular one that reads back, stays as it is.
+
+    >>> plural_of("inner yard"), plural_of("body of water"), plural_of("city"), plural_of("church"), plural_of("trees")
+    ('inner yards', 'bodies of water', 'cities', 'churches', 'trees')
+    """
+    words = phrase.split()
+    head = next((k for k, word in enumerate(words) if k and word in _PREPOSITIONS), len(words)) - 1
+    word = words[head]
+    if word != singular(word):
+        return phrase
+    irregular = next((many for many, one in _IRREGULAR.items() if one == word), None)
+    if irregular is not None:
+        made = irregular
+    elif word.endswith("y") and word[-2:-1] not in tuple("aeiou"):
+        made = f"{word[:-1]}ies"
+    else:
+        made = f"{word}es" if word.endswith(("s", "x", "z", "ch", "sh")) else f"{word}s"
+    return " ".join((*words[:head], made, *words[head + 1 :])) if singular(made) == word else phrase
+
+
 @lru_cache(maxsize=65536)
 def words_of(text: str) -> tuple[str, ...]:
     """Return the words of a phrase in the form in which names are compared: lower case, singular, hyphens as spaces, no first article.

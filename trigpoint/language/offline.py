@@ -1,22 +1,18 @@
 """Language without a language model: names from the taxonomy, places from the graph, purposes from functions, negatives from look-alikes.
 
-The default where no key is given. It writes only what the grounded check supports, and is labelled `offline` in every record.
+The default where no key is given. It writes only what the grounded check supports, and is labelled `offline` in every record. Which of
+several wordings is used is drawn from the annotation's id.
 """
 
-from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from trigpoint.errors import ProgramError
+from trigpoint.categories import Category
 from trigpoint.identity import digest_json
 from trigpoint.language.grounding import GroundedCheck
-from trigpoint.language.sentences import describe, sentences
-from trigpoint.names import key_of
-from trigpoint.programs.generate import SUPERLATIVES
-from trigpoint.programs.language import Attr, Cat, Node, Rel
-from trigpoint.programs.resolver import Resolver
+from trigpoint.language.referring import WEAK, referring_candidates
+from trigpoint.names import key_of, plural_of
 from trigpoint.records.language import LanguageForm
-from trigpoint.rules import TOPOLOGY
 
 NAME = "offline"
 """What records say wrote the sentence."""
@@ -24,8 +20,8 @@ NAME = "offline"
 PHRASES, NEGATIVES = 2, 5
 """Sentences per form, and negatives, at most: as many as the two-stage generation asks for."""
 
-WEAK = ("far", "outside")
-"""Relations that say little of where a thing is; they come last."""
+_NO_VERB_BEFORE = ("that", "which", "for", "of", "to", "where", "or")
+"""Words after which the first word in -s is a plural: "rows of …", "rings or squares …"."""
 
 
 class Written(NamedTuple):
@@ -41,83 +37,99 @@ def write_offline(check: GroundedCheck) -> list[Written]:
     taxonomy, target = check.scene.taxonomy, check.target
     category = taxonomy.get(target.category[0])
     is_one = len(target.instance_ids) == 1
-    own = category.noun if is_one else category.plural
-    names = {key_of(name): name for name in reversed((own or target.name, *category.other_names))}
-    written = [Written("vocabulary", "positive", name) for name in _supported(check, reversed(names.values()))]
-    referring = [text for text in _referring(check, is_one) if check.check("referring", text).verdict == "supported"]
-    written += [Written("referring", "positive", text) for text in referring[:PHRASES]]
-    purposes = (purpose(text, is_one) for text in category.functions)
+    written = [Written("vocabulary", "positive", name) for name in _supported(check, _names(category, target.name, is_one))]
+    written += [Written("referring", "positive", text) for text in _referring(check)]
+    purposes = [purpose(text, is_one, draw=_drawn(target.annotation_id, text)) for text in category.functions]
     reasoning = [text for text in purposes if check.check("reasoning", text).verdict == "supported"]
     written += [Written("reasoning", "positive", text) for text in reasoning[:PHRASES]]
-    first = taxonomy.axes[0].id
-    others = sorted((c for c in taxonomy.categories if c.axis == first and c.noun), key=lambda c: c.parent != category.parent)
-    candidates = dict.fromkeys((*category.look_alikes, *category.negatives, *(c.noun for c in others if c.noun)))
+    candidates = dict.fromkeys(_look_alikes(check, category))
     absent = [text for text in candidates if check.check_negative(text).verdict == "supported"]
     return written + [Written("vocabulary", "negative", text) for text in absent[:NEGATIVES]]
+
+
+def _drawn(*values: str) -> int:
+    return int(digest_json(list(values))[:8], 16)
+
+
+def _names(category: Category, name: str, is_one: bool) -> Iterator[str]:
+    """The category's name, then other words for it in an order of their own for every category, in the number of the target."""
+    own = (category.noun if is_one else category.plural) or name
+    names = {key_of(text): text if is_one else plural_of(text) for text in reversed(category.other_names)}
+    names.pop(key_of(own), None)
+    yield own
+    yield from reversed(names.values())
 
 
 def _supported(check: GroundedCheck, names: Iterable[str]) -> list[str]:
     return [name for name in names if check.check("vocabulary", name).verdict == "supported"][:PHRASES]
 
 
-def purpose(function: str, is_one: bool) -> str:
+def _referring(check: GroundedCheck) -> list[str]:
+    """The best referring expressions that hold: of different kinds where there are, and one at most that says little."""
+    kept: dict[str, str] = {}
+    spare: list[str] = []
+    has_weak = False
+    for candidate in referring_candidates(check.scene, check.target, check.bits):
+        if len(kept) == PHRASES or (candidate.rank == WEAK and (has_weak or spare)):
+            break
+        if candidate.kind in kept and len(spare) == PHRASES:
+            continue
+        if check.check("referring", candidate.text).verdict == "supported":
+            has_weak = candidate.rank == WEAK
+            if candidate.kind in kept:
+                spare.append(candidate.text)
+            else:
+                kept[candidate.kind] = candidate.text
+    return [*kept.values(), *spare][:PHRASES]
+
+
+def _look_alikes(check: GroundedCheck, category: Category) -> Iterator[str]:
+    """What the target may be taken for, by all taxonomies; then the other categories, those of its parent first."""
+    yield from (*category.look_alikes, *category.negatives)
+    for taxonomy in check.scene.vocabularies:
+        for name in (category.noun or "", *category.other_names):
+            for other in taxonomy.categories_named(name):
+                yield from (*taxonomy.get(other).look_alikes, *taxonomy.get(other).negatives)
+    first = check.scene.taxonomy.axes[0].id
+    others = sorted((c for c in check.scene.taxonomy.categories if c.axis == first), key=lambda c: c.parent != category.parent)
+    yield from (c.noun for c in others if c.noun)
+
+
+def purpose(function: str, is_one: bool, draw: int = 0) -> str:
     """Say what a thing is for, without its name.
 
-    >>> purpose("where children are taught", True)
-    'the place where children are taught'
-    >>> purpose("carries electricity between pylons", False)
-    'what carries electricity between pylons'
-    >>> purpose("land left free between the houses", True)
-    'the land left free between the houses'
+    Args:
+        function: "where …", "from where …", what it does ("gives shade"), or what it is ("a paved yard that …", "land left free").
+        is_one: Whether the target is one thing.
+        draw: Which of several wordings.
+
+    >>> purpose("where children are taught", True), purpose("where children are taught", False, draw=1)
+    ('the place where children are taught', 'all places where children are taught')
+    >>> purpose("carries electricity between pylons", False), purpose("gives shade", True)
+    ('everything that carries electricity between pylons', 'what gives shade')
+    >>> purpose("a paved space where neighbours meet", True), purpose("a paved space where neighbours meet", False)
+    ('the paved space where neighbours meet', 'every paved space where neighbours meet')
     >>> purpose("thin strands that bring current to homes", False)
     'the thin strands that bring current to homes'
     """
-    words = function.split()
-    if "where" in words[:2]:
-        return f"the {'place' if is_one else 'places'} {function}"
-    if words[0] in ("a", "an", "the", "what"):
+    first, _, rest = function.partition(" ")
+    if function.startswith("from where "):
+        options = ("the place from which {}",) if is_one else ("the places from which {}", "every place from which {}")
+        return _pick(options, draw).format(function.removeprefix("from where "))
+    if first == "where":
+        one = ("the place where {}", "the place in this scene where {}", "the part of the scene where {}")
+        many = ("the places where {}", "all places where {}", "every place where {}", "the places in this scene where {}")
+        return _pick(one if is_one else many, draw).format(rest)
+    if first in ("a", "an"):
+        return _pick(("the {}",) if is_one else ("every {}", "each {}"), draw).format(rest)
+    if first in ("the", "what"):
         return function
-    after = words[1] if len(words) > 1 else ""
-    is_verb = words[0].endswith("s") and not after.endswith("ed") and after not in ("that", "which", "for", "of", "to", "where")
-    return f"what {function}" if is_verb else f"the {function}"
+    after, *_ = [*rest.split(), ""]
+    if first.endswith("s") and not (after.endswith("ed") and len(after) > 3) and after not in _NO_VERB_BEFORE:
+        one, many = ("what {}", "what in this scene {}"), ("everything that {}", "all that {}", "everything in this scene that {}")
+        return _pick(one if is_one else many, draw).format(function)
+    return f"the {function}"
 
 
-def _referring(check: GroundedCheck, is_one: bool) -> Iterator[str]:
-    """Referring expressions that hold for all of the target: one per relation first, in an order drawn from the annotation's id."""
-    resolver, taxonomy = check.scene.resolver, check.scene.taxonomy
-    category = Cat(check.target.category[0])
-    found: list[tuple[str, str, Rel]] = []
-    for anchor in anchors_of_target(resolver, check.bits):
-        position = resolver.denoted(anchor)
-        is_region = not resolver.graph.nodes.countable[position]
-        for relation in resolver.graph.verdicts:
-            if relation == "contains" or (relation in TOPOLOGY and not is_region):
-                continue
-            if not check.bits & ~resolver.edges_to(relation, position).sure:
-                node = Rel(category, relation, anchor)
-                found.append((digest_json([check.target.annotation_id, node.canonical()]), relation, node))
-    seen: Counter[str] = Counter()
-    ranked: list[tuple[bool, int, str, Rel]] = []
-    for digest, relation, node in sorted(found, key=lambda one: one[0]):
-        ranked.append((relation in WEAK, seen[relation], digest, node))
-        seen[relation] += 1
-    for _, _, digest, node in sorted(ranked, key=lambda one: one[:3]):
-        style = int(digest[:2], 16) % 3
-        yield describe(node, taxonomy, style) if is_one else sentences(node, taxonomy)[style]
-
-
-def anchors_of_target(resolver: Resolver, target: int) -> Iterator[Node]:
-    """Yield what can be named and is not of the target (a bitset): the one of its category, or a superlative of it."""
-    taxonomy = resolver.taxonomy
-    first = taxonomy.axes[0].id
-    categories: list[Node] = [Cat(c.id) for c in taxonomy.categories if c.axis == first]
-    for category in categories:
-        for node in (category, *(Attr(category, key, extreme) for key, extreme in SUPERLATIVES)):
-            try:
-                position = resolver.denoted(node)
-            except ProgramError:
-                continue
-            if resolver.is_admissible_anchor(position) and not target >> position & 1:
-                yield node
-                if node is category:
-                    break
+def _pick(options: tuple[str, ...], draw: int) -> str:
+    return options[draw % len(options)]
