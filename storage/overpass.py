@@ -19,13 +19,14 @@ _SPECIAL = set(r".^$*+?()[]{}|\\")
 def query_of(expressions: Sequence[TagExpression], box: LonLatBox, timeout_s: int, date: str | None = None) -> str:
     """Write a question for everything that any of the expressions finds in a box; a box over the antimeridian is asked in halves.
 
-    The answer holds every element once, with its tags and all nodes that its geometry needs.
+    A value such as `soccer;tennis` is found by each of its parts. The answer holds every element once, with its tags and all
+    nodes that its geometry needs.
 
     >>> from trigpoint.categories import parse_tag_expression
     >>> print(query_of([parse_tag_expression("building & amenity=school|college & !ruins")], (8.0, 50.0, 8.1, 50.1), 60))
     [out:json][timeout:60];
     (
-      nwr["amenity"~"^(college|school)$"]["building"][!"ruins"](50.0,8.0,50.1,8.1);
+      nwr["amenity"~"^(.*; *)?(college|school)( *;.*)?$"]["building"][!"ruins"](50.0,8.0,50.1,8.1);
     );
     (._;>;);
     out body qt;
@@ -44,10 +45,8 @@ def _filter_of(key: str, values: frozenset[str], is_negated: bool) -> str:
     name = _quoted(key)
     if not values:
         return f"[!{name}]" if is_negated else f"[{name}]"
-    if len(values) == 1:
-        return f"[{name}{'!=' if is_negated else '='}{_quoted(next(iter(values)))}]"
     pattern = "|".join("".join(f"\\{c}" if c in _SPECIAL else c for c in value) for value in sorted(values))
-    return f"[{name}{'!~' if is_negated else '~'}{_quoted(f'^({pattern})$')}]"
+    return f"[{name}{'!~' if is_negated else '~'}{_quoted(f'^(.*; *)?({pattern})( *;.*)?$')}]"
 
 
 def _quoted(text: str) -> str:

@@ -30,8 +30,18 @@ class TagExpression(NamedTuple):
     terms: tuple[tuple[str, frozenset[str], bool], ...]
 
     def matches(self, tags: dict[str, str]) -> bool:
-        """Whether a feature's tags satisfy every term."""
-        return all(((key in tags) if not values else (tags.get(key) in values)) is not is_negated for key, values, is_negated in self.terms)
+        """Whether a feature's tags satisfy every term; a value such as `soccer;tennis` is each of its parts.
+
+        Source: OpenStreetMap wiki, "Semi-colon value separator".
+        """
+        return all(
+            ((key in tags) if not values else not values.isdisjoint(_parts(tags.get(key, "")))) is not is_negated
+            for key, values, is_negated in self.terms
+        )
+
+
+def _parts(value: str) -> list[str]:
+    return [part.strip() for part in value.split(";")]
 
 
 def parse_tag_expression(text: str) -> TagExpression:
@@ -44,6 +54,8 @@ def parse_tag_expression(text: str) -> TagExpression:
     True
     >>> parse_tag_expression("building!=no").matches({"building": "no"})
     False
+    >>> parse_tag_expression("sport=tennis").matches({"sport": "soccer; tennis"})
+    True
     """
     terms: list[tuple[str, frozenset[str], bool]] = []
     for part in text.split("&"):

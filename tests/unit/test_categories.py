@@ -20,6 +20,10 @@ SETTLEMENT = load_taxonomy(ROOT / "taxonomy" / "settlement.v1.yaml")
         ("building & !demolished", {"building": "yes", "demolished": "yes"}, False),
         ("building!=no", {"building": "yes"}, True),
         ("building & amenity=school", {"building": "yes"}, False),
+        ("sport=tennis|padel", {"sport": "soccer;tennis"}, True),
+        ("sport=tennis", {"sport": "table_tennis;soccer"}, False),
+        ("building!=no", {"building": "no;yes"}, False),
+        ("sport=tennis", {}, False),
     ],
 )
 def test_tag_expressions(expression: str, tags: dict[str, str], expected: bool) -> None:

@@ -96,7 +96,7 @@ def test_texts_of_a_taxonomy_never_leave_their_quotes() -> None:
     expression = parse_tag_expression('name=a"](1,2,3,4);out;["b|x.*y')
 
     assert query_of([expression], (0.0, 0.0, 1.0, 1.0), 5).splitlines()[2] == (
-        '  nwr["name"~"^(a\\"\\\\]\\\\(1,2,3,4\\\\);out;\\\\[\\"b|x\\\\.\\\\*y)$"](0.0,0.0,1.0,1.0);'
+        '  nwr["name"~"^(.*; *)?(a\\"\\\\]\\\\(1,2,3,4\\\\);out;\\\\[\\"b|x\\\\.\\\\*y)( *;.*)?$"](0.0,0.0,1.0,1.0);'
     )
 
 
@@ -106,8 +106,8 @@ def test_a_box_over_the_antimeridian_is_asked_in_halves() -> None:
     assert lines == [
         '[out:json][timeout:60][date:"2024-01-01T00:00:00Z"];',
         "(",
-        '  nwr["amenity"="school"](-17.5,179.5,-16.5,180.0);',
-        '  nwr["amenity"="school"](-17.5,-180.0,-16.5,-179.5);',
+        '  nwr["amenity"~"^(.*; *)?(school)( *;.*)?$"](-17.5,179.5,-16.5,180.0);',
+        '  nwr["amenity"~"^(.*; *)?(school)( *;.*)?$"](-17.5,-180.0,-16.5,-179.5);',
         ");",
         "(._;>;);",
         "out body qt;",
