@@ -22,6 +22,7 @@ from trigpoint.errors import ConfigError
 from trigpoint.identity import digest_file, digest_json
 from trigpoint.imagery.bbox import box_around, check_box
 from trigpoint.licences import LAYERS, Layer, LicensedPart, known_licences, licence_problems
+from trigpoint.proposals.settings import SAM2_PLACES, ProposalsConfig, with_places
 from trigpoint.records.language import LanguageForm
 from trigpoint.rules import Rules
 
@@ -334,6 +335,7 @@ class SourceConfig(ConfigPart):
     pois: tuple[PoiConfig, ...] = ()
     footprints: tuple[VectorConfig, ...] = ()
     annotations: tuple[AnnotationConfig, ...] = ()
+    proposals: tuple[ProposalsConfig, ...] = ()
     scenes: ScenesConfig
 
     @model_validator(mode="after")
@@ -343,6 +345,23 @@ class SourceConfig(ConfigPart):
         if self.scenes.around_pois is not None and not self.pois:
             raise ValueError("scenes.around_pois needs pois: the points that scenes are put around")
         return self
+
+    @model_validator(mode="after")
+    def _prompted(self) -> "SourceConfig":
+        for name in ("pois", "footprints"):
+            if any(part.prompts == name for part in self.proposals) and not getattr(self, name):
+                raise ValueError(f"proposals are prompted by {name}, and the source has none")
+        return self
+
+    @property
+    def drawn_prompts(self) -> tuple[AnnotationConfig, ...]:
+        """The files of what was drawn for proposers."""
+        return tuple(AnnotationConfig.model_validate(part.drawn.model_dump()) for part in self.proposals if part.drawn is not None)
+
+    @property
+    def traced(self) -> tuple[ImageryConfig, ...]:
+        """The imagery, where machines trace masks from it: its licence is also that of the masks."""
+        return (self.imagery,) if any(part.proposer != "vector" for part in self.proposals) else ()
 
 
 class QueryConfig(ConfigPart):
@@ -685,10 +704,11 @@ class ReleaseConfig(ConfigPart):
 
     def without_places(self) -> dict[str, Any]:
         """Return the configuration as JSON without the `run` block and `LANGUAGE_PLACES`, paths reduced to file names."""
-        return _file_names(self.model_dump(mode="json", exclude={"run": True, "language": set(LANGUAGE_PLACES)}))
+        device: Any = {"__all__": {"proposals": {"__all__": {"sam2": set(SAM2_PLACES)}}}}
+        return _file_names(self.model_dump(mode="json", exclude={"run": True, "language": set(LANGUAGE_PLACES), "sources": device}))
 
 
-_PATH_KEYS = ("path", "taxonomy", "footprints", "hashes", "paraphrases")
+_PATH_KEYS = ("path", "taxonomy", "footprints", "hashes", "paraphrases", "checkpoint", "config_file")
 """Keys that hold a path, where they hold a text."""
 
 
@@ -772,6 +792,7 @@ def _source_from(base: Path, source: SourceConfig) -> SourceConfig:
         update={
             "imagery": imagery.model_copy(update={"stac": placed(imagery.stac), "clouds": placed(imagery.clouds)}),
             **{name: tuple(placed(part) for part in getattr(source, name)) for name in ("pois", "footprints", "annotations")},
+            "proposals": tuple(with_places(part, lambda path: _absolute(base, path)) for part in source.proposals),
         }
     )
 
@@ -814,6 +835,8 @@ def check_names(config: ReleaseConfig) -> list[str]:
         named += [
             (f"pois.{k}.overpass.categories", c) for k, part in enumerate(source.pois) if part.overpass for c in part.overpass.categories
         ]
+        named += [(f"proposals.{k}.categories", c) for k, part in enumerate(source.proposals) for c in part.categories]
+        named += [(f"proposals.{k}.category", part.category) for k, part in enumerate(source.proposals) if part.category is not None]
         for place, category in named:
             if category not in taxonomy.by_id:
                 near = ", ".join(difflib.get_close_matches(category, list(taxonomy.by_id), n=3) or sorted(taxonomy.by_id)[:8])
@@ -850,6 +873,8 @@ def licensed_inputs(config: ReleaseConfig) -> list[tuple[str, LicensedPart, Lice
             ("pois", "annotations", source.pois),
             ("footprints", "annotations", source.footprints),
             ("annotations", "annotations", source.annotations),
+            ("proposals.drawn", "annotations", source.drawn_prompts),
+            ("proposals", "annotations", source.traced),
         )
         for name, layer, parts in layers:
             found += [(source.name, LicensedPart(f"sources.{source.name}.{name}", layer, part.licence), part) for part in parts]
@@ -872,6 +897,7 @@ def check_files(config: ReleaseConfig) -> list[str]:
         paths += [(f"sources.{source.name}.imagery.clouds", part.path, None) for part in (imagery.clouds,) if part is not None]
         for name in ("pois", "footprints", "annotations"):
             paths += [(f"sources.{source.name}.{name}", part.path, part.sha256) for part in getattr(source, name)]
+        paths += [(f"sources.{source.name}.proposals.drawn", part.path, part.sha256) for part in source.drawn_prompts]
     paths += [("query.paraphrases", path, None) for path in config.query.paraphrases]
     paths += [(f"split.screen.{screen.name}", screen.path, None) for screen in config.split.screen]
     problems: list[str] = []
