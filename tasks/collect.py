@@ -65,7 +65,7 @@ def plan(workspace: Workspace, done: Done) -> list[Item]:
 
 
 def _said(source: SourceConfig) -> str:
-    return digest_json(_without_folders(source.model_dump(mode="json", exclude={"footprints", "annotations"})))
+    return digest_json(_without_folders(source.model_dump(mode="json", exclude={"footprints", "annotations", "proposals"})))
 
 
 def _without_folders(value: Any, key: str = "") -> Any:
