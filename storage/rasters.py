@@ -30,7 +30,7 @@ from storage.crs import crs_text, expect_earth, parse_crs
 from storage.digests import source_digest
 from trigpoint.errors import RasterError
 from trigpoint.imagery.patch import Colours, Patch, valid_from_pixels
-from trigpoint.imagery.windows import Bounds, bounds_of_grid, clip_window, transform_of_window, window_of_bounds
+from trigpoint.imagery.windows import Bounds, bounds_of_grid, clip_window, transform_of_window
 from trigpoint.records.scene import Transform, Window
 
 MAX_WINDOW_PX = 1 << 31
@@ -221,17 +221,6 @@ def exif_orientation(path: str | Path) -> int:
         raise RasterError(
             f"picture {str(path)!r} cannot be read: {error}; the file is damaged or of another kind: copy it again"
         ) from error
-
-
-def window_from_bounds(source: RasterSource, bounds: Bounds) -> Window:
-    """Return the smallest window that covers bounds (left, bottom, right, top) in the source's CRS.
-
-    Edges within 0.01 pixel of the grid are on it. The window may reach over the source's edge; nothing is resampled.
-
-    Raises:
-        RasterError: the bounds cover nothing.
-    """
-    return window_of_bounds(source.transform, bounds)
 
 
 def read_window(source: RasterSource, window: Window, max_window_px: int = MAX_WINDOW_PX) -> Patch:

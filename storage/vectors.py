@@ -112,18 +112,6 @@ def read_features(path: str | Path, layer: str | None = None, crs_override: str 
     return _sorted_out(raw, crs, overridden)
 
 
-def list_layers(path: str | Path) -> list[str]:
-    """Return the names of the layers of a vector file that hold geometries.
-
-    Raises:
-        VectorError: the file cannot be read.
-    """
-    path = Path(path)
-    if path.suffix.lower() not in _OGR_MAGIC:
-        return [path.stem]
-    return _ogr_layers(path, repr(str(path)))
-
-
 def _reader_of(path: Path) -> Callable[[Path, str, str | None], _Raw]:
     suffix = path.suffix.lower()
     if suffix in (".geojson", ".json"):

@@ -169,11 +169,14 @@ def _has_checkout() -> bool:
         return False
 
 
-def pipeline() -> ModuleType:
+def pipeline(name: str = "flows.cli", extra: str = "pipeline") -> ModuleType:
     """Load the pipeline commands from the checkout.
 
+    Args:
+        name: Their module. extra: What installs the libraries that it needs.
+
     Raises:
-        CheckoutError: flows/ is not on the path, or a library of the `pipeline` extra is missing.
+        CheckoutError: flows/ is not on the path, or a library of the extra is missing.
     """
     if not _has_checkout():
         raise CheckoutError(
@@ -181,9 +184,9 @@ def pipeline() -> ModuleType:
             " `.venv/bin/trigpoint` there"
         )
     try:
-        return importlib.import_module("flows.cli")
+        return importlib.import_module(name)
     except ModuleNotFoundError as error:
-        raise CheckoutError(f"module {error.name!r} is missing; install it with `pip install -e '.[pipeline]'`") from error
+        raise CheckoutError(f"module {error.name!r} is missing; install it with `pip install -e '.[{extra}]'`") from error
 
 
 # building
@@ -229,6 +232,35 @@ def retry(
 ) -> None:
     """Take up what is quarantined, and finish the build."""
     raise typer.Exit(pipeline().retry(config, workers=workers, as_json=as_json))
+
+
+@app.command(rich_help_panel="Building (needs the checkout)")
+def review(
+    config: ConfigArgument,
+    host: Annotated[str, typer.Option(help="Address to bind to; any but this machine's own needs --token.")] = "127.0.0.1",
+    port: Annotated[int | None, typer.Option(min=0, max=65535, help="Port; 0 for any free one. Default: one of the configuration.")] = None,
+    token: Annotated[
+        str | None, typer.Option(envvar="TRIGPOINT_REVIEW_TOKEN", help="Secret that every browser gives; default: links that work once.")
+    ] = None,
+    who: Annotated[str | None, typer.Option(help="Your name; default: everyone signs in on the page.")] = None,
+    role: Annotated[str, typer.Option(help="With --who: annotator, manager or expert.")] = "annotator",
+    scene: Annotated[list[str] | None, typer.Option(help="Only this scene; may be given again.")] = None,
+    no_open: Annotated[bool, typer.Option("--no-open", help="Open no browser.")] = False,
+    no_build: Annotated[bool, typer.Option("--no-build", help="Build nothing; say what is missing.")] = False,
+) -> None:
+    """Serve the page where people accept, correct and return masks and sentences (docs/review.md)."""
+    served = pipeline("flows.review_cli", "review").review(
+        config,
+        host=host,
+        port=port,
+        token=token,
+        who=who,
+        role=role,
+        scenes=scene or (),
+        is_built=not no_build,
+        opens_browser=not no_open,
+    )
+    raise typer.Exit(served)
 
 
 @app.command(rich_help_panel="Building (needs the checkout)")
@@ -830,7 +862,7 @@ def taxonomy_find(
     taxonomy = load_taxonomy(path)
     if any("=" in word for word in text):
         for tag in text:
-            if "=" not in tag:
+            if not all(part.strip() for part in tag.partition("=")):
                 raise InputError(f"tag {tag!r}: expected key=value, such as building=school")
         values, torn = taxonomy.values_from_tags({tag.partition("=")[0]: tag.partition("=")[2] for tag in text})
         if as_json:
@@ -841,6 +873,8 @@ def taxonomy_find(
             print_line(f"tags disagree on: {', '.join(torn)}")
         return
     name = " ".join(text)
+    if not name.strip():
+        raise InputError("the name is empty; give a name such as 'swimming pool', or tags such as building=school")
     rows = [(relation, c.id) for c in taxonomy.categories if (relation := taxonomy.name_relation(name, c.id)) not in ("other", "unknown")]
     rows += [("tag", c.id) for c in taxonomy.categories if any(word in name.split() for word in _tag_words(c.osm))]
     if as_json:

@@ -14,12 +14,12 @@ from PIL import Image, ImageOps
 from rasterio.enums import ColorInterp
 
 from storage.artefacts import ArtefactStore
-from storage.rasters import exif_orientation, open_source, read_scene_tif, read_window, window_from_bounds, write_scene_tif
+from storage.rasters import exif_orientation, open_source, read_scene_tif, read_window, write_scene_tif
 from trigpoint.errors import InputError, RasterError
 from trigpoint.geometry.frames import apply_affine, invert_affine
 from trigpoint.imagery.orientation import frame_of_size, raw_box_from_shown, shown_box_from_raw, shown_size
 from trigpoint.imagery.view import rgb_of_patch
-from trigpoint.imagery.windows import window_around_pixel
+from trigpoint.imagery.windows import window_around_pixel, window_of_bounds
 from trigpoint.records.scene import Transform, Window
 
 METRE_GRID = Affine(1, 0, 500000, 0, -1, 5500000)
@@ -56,7 +56,7 @@ def test_r01_bounds_rounded_to_six_decimals_give_the_whole_window(tmp_path: Path
     path = make_tif(tmp_path / "dem.tif", dem, Affine(step, 0, -104.4, 0, -step, 32.0), "EPSG:4326")
 
     with open_source(path) as source:
-        window = window_from_bounds(source, (-104.394444, 31.986111, -104.380556, 31.997222))
+        window = window_of_bounds(source.transform, (-104.394444, 31.986111, -104.380556, 31.997222))
         patch = read_window(source, window)
 
     assert window.as_tuple() == (40, 20, 100, 80)

@@ -529,7 +529,9 @@ def test_taxonomies_are_checked_shown_and_searched(tmp_path: Path) -> None:
     assert "school" in told("taxonomy", "show", TAXONOMY)
     assert parsed(told("taxonomy", "show", TAXONOMY, "--json"))["name"] == "settlement"
     assert told("taxonomy", "find", TAXONOMY, "building=school") == "school\n"
-    assert "expected key=value" in refused("taxonomy", "find", TAXONOMY, "building", "amenity=school")
+    for words in (("building", "amenity=school"), ("=school",), ("amenity=",)):
+        assert "expected key=value" in refused("taxonomy", "find", TAXONOMY, *words)
+    assert "the name is empty" in refused("taxonomy", "find", TAXONOMY, " ")
     assert str(tmp_path / "nope.yaml") in refused("taxonomy", "check", tmp_path / "nope.yaml")
 
 
