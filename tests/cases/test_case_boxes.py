@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from trigpoint.boxes.conventions import AngledBox, corners_from_angled_box, dota_line, parse_dota
+from trigpoint.boxes.conventions import AngledBox, angled_box_from_corners, corners_from_angled_box, dota_line, parse_dota
 from trigpoint.scoring.boxes import obb_iou
 
 DOTA = (
@@ -71,3 +71,33 @@ def test_b07_our_export_reads_back_the_same() -> None:
 
 def test_b07_an_empty_file_is_an_image_without_objects() -> None:
     assert parse_dota("") == ([], None, {})
+
+
+def forms_of_b04(angle: float) -> dict[str, AngledBox]:
+    """A box of 40 × 20 in the four conventions, as the case writes them: long side first, or width and height of OpenCV's angle."""
+
+    def opencv(turned: float) -> AngledBox:
+        is_long = abs((angle - turned) % 180) < 1e-9
+        return AngledBox(100, 80, *((40, 20) if is_long else (20, 40)), turned)
+
+    return {
+        "le90": AngledBox(100, 80, 40, 20, (angle + 90) % 180 - 90),
+        "le135": AngledBox(100, 80, 40, 20, (angle + 45) % 180 - 45),
+        "opencv_0_90": opencv(angle % 90 or 90.0),
+        "opencv_m90_0": opencv(angle % 90 - 90),
+    }
+
+
+@pytest.mark.parametrize("angle", [30, -30, 0, 90, 45, -45, 89.9999999])
+def test_b04_all_forms_of_a_box_are_one_box(angle: float) -> None:
+    """Case B04: opencv/opencv#19472, #28051, open-mmlab/mmrotate#483: the range of the angle differs by version."""
+    c, s = math.cos(math.radians(angle)), math.sin(math.radians(angle))
+    expected = np.array([[100 + x * c - y * s, 80 + x * s + y * c] for x, y in ((-20, -10), (20, -10), (20, 10), (-20, 10))])
+
+    for convention, form in forms_of_b04(angle).items():
+        corners = corners_from_angled_box(form)
+        assert obb_iou(corners.reshape(1, 8), expected.reshape(1, 8))[0, 0] == pytest.approx(1.0, abs=1e-6)
+
+        found = angled_box_from_corners(expected, convention)  # type: ignore[arg-type]
+        assert (found.cx, found.cy, found.width, found.height) == pytest.approx((100, 80, form.width, form.height), abs=1e-6)
+        assert found.angle_deg == pytest.approx(form.angle_deg, abs=1e-6)
