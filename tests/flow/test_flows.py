@@ -13,14 +13,17 @@ from prefect.logging import disable_run_logger
 from flows.build_release import build_release
 from flows.run_stage import run_stage
 from flows.score_submission import score_submission
-from tasks.builds import BuildFailedError, run_until
+from tasks.builds import BuildFailedError, conclude, run_until
+from tasks.calls import report_calls
 from tasks.doors import process_chunk
 from tasks.engine import plan_step, start_build
 from tasks.stages import STEPS
 from tasks.workspace import Workspace
+from tests.llm_server import LlmServer
 from tests.tiny_project import ROOT, make_project, tree_digest
 from tests.unit.tasks.test_build import build as build_plainly
 from trigpoint.errors import InputError
+from trigpoint.records.stage import StageName
 from trigpoint.release.reader import Release
 from trigpoint.scoring.baselines import predict_truth
 
@@ -70,6 +73,31 @@ def test_flow_and_plain_call_build_the_same_bytes_and_a_stage_gives_the_same_art
     assert _artefact("sample-picture").startswith("data:image/jpeg;base64,")
     assert "| graph | 5 | 0 | 0 |" in _artefact("build-summary")
     assert float(_artefact("graph-progress")) == 100
+
+
+def test_a_flow_asks_about_all_scenes_before_the_first_and_shows_how_far_it_is(
+    tmp_path: Path, prefect_server: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-test-of-the-flow")
+    with LlmServer() as server:
+        language = {"forms": ["referring"], "provider": "openai", "model": "test-model", "base_url": server.url}
+        config = make_project(tmp_path / "p", language=language)
+        for stage in ("collect", "annotate", "boxes", "graph", "query"):
+            run_stage_plainly(Workspace(config), stage)
+        ended = run_stage(str(config), "language", workers=2)
+    told = report_calls(Workspace(config))
+
+    assert len(ended["content_sha256"]["calls"]) == 5
+    assert float(_artefact("language-model-calls-progress")) == 100
+    assert told.spent.tokens == server.tokens > 0
+    assert len({target.scene_id for target in told.targets}) >= 3
+    assert Workspace(config).catalogue.table_counts()["llm_call"] == 2 * len(server.billed)
+
+
+def run_stage_plainly(workspace: Workspace, stage: StageName) -> None:
+    run = start_build(workspace, "test")
+    run_until(run, stage)
+    conclude(run, is_whole=False)
 
 
 def _artefact(key: str) -> str:

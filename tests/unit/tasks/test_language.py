@@ -5,7 +5,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
+from tasks.calls import report_calls
+from tasks.workspace import Workspace
 from tests.llm_server import LlmServer
 from tests.tiny_project import make_project, tree_digest
 from tests.unit.tasks.test_build import build
@@ -66,16 +69,25 @@ def test_a_model_that_is_wrong_about_directions_is_put_right_or_dropped(tmp_path
         assert not path.is_file() or b"sk-test-of-the-stage" not in path.read_bytes()
 
 
-def test_recorded_answers_give_the_same_release_without_a_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_recorded_answers_give_the_same_release_without_a_server_whatever_they_cost(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-test")
     language = {"forms": FORMS, "provider": "openai", "model": "test-model", "attempts": 1}
+    paid = {"prices": {"test-model": {"input": 1234.5, "output": 6789.5}}, "max_cost": 98765.5}
     with LlmServer() as server:
-        build(make_project(tmp_path, language={**language, "base_url": server.url}))
+        build(make_project(tmp_path, language={**language, **paid, "base_url": server.url}))
+    costs = {f"{target.cost}".encode() for target in report_calls(Workspace(tmp_path / "release.yaml")).targets}
     whole = tree_digest(tmp_path / "release")
-    config = make_project(tmp_path, language={**language, "base_url": "http://127.0.0.1:9/v1", "mode": "replay"}, run={
-        "work": "work2", "store": "work/store", "output": "release2", "workers": 1, "chunk_size": 2,
-    })  # fmt: skip
+    config = tmp_path / "release.yaml"
+    places = {"work": "work2", "store": "work/store", "output": "release2", "workers": 1, "chunk_size": 2}
+    replayed = {**language, "base_url": "http://127.0.0.1:9/v1", "mode": "replay"}
+    said = yaml.safe_load(config.read_text(encoding="utf-8"))
+    config.write_text(yaml.safe_dump({**said, "language": replayed, "run": places}), encoding="utf-8")
 
     build(config)
 
     assert tree_digest(tmp_path / "release2") == whole
+    assert len(costs) > 1
+    for text in (*costs, b"1234.5", b"6789.5", b"98765.5"):
+        assert [name for name, data in whole.items() if text in data] == []
