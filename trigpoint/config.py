@@ -61,7 +61,7 @@ def _text_of_date(value: Any) -> Any:
 
 
 CrsText = Annotated[str, AfterValidator(_known_crs)]
-DateText = Annotated[str, BeforeValidator(_text_of_date), Field(pattern=r"^\d{4}(-\d{2}(-\d{2})?)?$")]
+DateText = Annotated[str, Field(pattern=r"^\d{4}(-\d{2}(-\d{2})?)?$"), BeforeValidator(_text_of_date)]
 
 
 def _checked_box(value: Box | None) -> Box | None:

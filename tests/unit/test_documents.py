@@ -50,6 +50,7 @@ def test_what_may_be_a_key_is_not_repeated(value: Any) -> None:
     [
         (b"a: \xff", ConfigError, r"thing .*t\.yaml: is no text in UTF-8 \(.*\); look again"),
         (b"a: [", TaxonomyError, r"thing .*t\.yaml: not valid YAML"),
+        (b"b:\n  a: 1\n  c: 2\n  a: 3\n", ConfigError, r"thing .*t\.yaml: not valid YAML: the key 'a' is given twice"),
     ],
 )
 def test_files_that_are_no_yaml_are_named(tmp_path: Path, data: bytes, error: type[ConfigError], message: str) -> None:
@@ -59,3 +60,9 @@ def test_files_that_are_no_yaml_are_named(tmp_path: Path, data: bytes, error: ty
         read_yaml(tmp_path / "t.yaml", "thing", error, "look again")
     with pytest.raises(error, match=r"none\.yaml: cannot be read \(No such file or directory\); look again"):
         read_yaml(tmp_path / "none.yaml", "thing", error, "look again")
+
+
+def test_mappings_may_share_what_an_anchor_holds(tmp_path: Path) -> None:
+    (tmp_path / "t.yaml").write_text("own: &own {licence: CC0-1.0, by: us}\na: {<<: *own, by: them}\n")
+
+    assert read_yaml(tmp_path / "t.yaml", "thing", ConfigError, "")["a"] == {"licence": "CC0-1.0", "by": "them"}
