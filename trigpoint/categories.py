@@ -108,8 +108,10 @@ ExtendedField = Literal[
 
 EXTENDED_FIELDS: tuple[ExtendedField, ...] = get_args(ExtendedField)
 
-Phrase = Annotated[str, StringConstraints(pattern=r"^[^\s_]([^_\n]*[^\s_])?$", max_length=120)]
-"""A name or description in words: no underscores, nothing around it."""
+_MARKUP = r"_<>{}\[\]$`*|\\^~\p{C}"
+
+Phrase = Annotated[str, StringConstraints(pattern=rf"^[^\s{_MARKUP}]([^\n{_MARKUP}]*[^\s{_MARKUP}])?$", max_length=120)]
+"""A name or description in words: nothing around it, and nothing that a page, plot or prompt could take for more than words."""
 
 
 class Category(Record):
@@ -135,9 +137,9 @@ class Category(Record):
     parent: str | None = None
     countable: bool = True
     instanceable: bool = True
-    noun: str | None = None
-    plural: str | None = None
-    phrase: str | None = None
+    noun: Phrase | None = None
+    plural: Phrase | None = None
+    phrase: Phrase | None = None
     osm: tuple[str, ...] = ()
     domain: str | None = None
     path: tuple[str, ...] = ()

@@ -102,6 +102,21 @@ def spelling_of(text: str) -> str:
     return " ".join(words[1:] if len(words) > 1 and words[0] in _ARTICLES else words)
 
 
+def visible(text: str, most: int = 400) -> str:
+    r"""Return a text from outside as it can be stored and shown: what does not print is escaped, and what is too long is cut.
+
+    >>> visible("school\u202e\n"), visible("x" * 1000, most=3)
+    ('school\\u202e\\u000a', 'xxx…')
+    """
+    shown = "".join(c if c.isprintable() else "".join(f"\\u{unit:04x}" for unit in _utf16(c)) for c in text[:most])
+    return shown + ("…" if len(text) > most else "")
+
+
+def _utf16(character: str) -> list[int]:
+    data = character.encode("utf-16-be", "surrogatepass")
+    return [int.from_bytes(data[k : k + 2], "big") for k in range(0, len(data), 2)]
+
+
 def contains_name(text: str, name: str) -> bool:
     """Whether a sentence has a name in it, as whole words in either number.
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from trigpoint.categories import Taxonomy
 from trigpoint.language.judging import GroundScene
-from trigpoint.names import contains_name, key_of, words_of
+from trigpoint.names import contains_name, key_of, visible, words_of
 from trigpoint.programs.language import Cat
 from trigpoint.records.language import Claim, Verdict
 
@@ -28,7 +28,7 @@ def judge_absence(scene: GroundScene, text: str) -> list[Claim]:
 
 
 def _claim(text: str, verdict: Verdict, measured: str) -> Claim:
-    return Claim(kind="absence", text=text, verdict=verdict, measured=measured)
+    return Claim(kind="absence", text=visible(text), verdict=verdict, measured=measured)
 
 
 def present_categories(scene: GroundScene) -> dict[str, str]:
@@ -58,12 +58,12 @@ def _by_tags(scene: GroundScene, text: str) -> Iterator[str]:
         for key, value in sorted(tags.items()):
             if key == "name" or key.startswith(("name:", "alt_name")):
                 if contains_name(value, text):
-                    yield f"in the name of what is mapped: {value[:80]!r}"
+                    yield f"in the name of what is mapped: {visible(value, 80)!r}"
                 continue
             for one in value.split(";"):
                 said = words_of(one.replace("_", " "))
                 if said and one.strip() not in _UNSAID and (key_of(one.replace("_", " ")) == key_of(text) or words[-len(said) :] == said):
-                    yield f"tag of what is mapped: {key}={one.strip()[:80]}"
+                    yield f"tag of what is mapped: {visible(key, 80)}={visible(one.strip(), 80)}"
 
 
 def _in_vocabularies(scene: GroundScene, text: str) -> Iterator[str]:

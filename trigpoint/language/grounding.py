@@ -5,6 +5,7 @@ A sentence must denote exactly its target, all of its instances. It is read by t
 numbers are put right. Not here: reading sentences, and what a provider thought of them.
 """
 
+import unicodedata
 from typing import NamedTuple
 
 import numpy as np
@@ -16,7 +17,7 @@ from trigpoint.language.claims import ClaimReader, ParsedClaim, tokens_of
 from trigpoint.language.judging import ClaimJudge, GroundScene, settled_verdict
 from trigpoint.language.parser import SentenceParser
 from trigpoint.language.wording import WINDS
-from trigpoint.names import contains_name
+from trigpoint.names import contains_name, visible
 from trigpoint.programs.language import Cat, Node, is_category
 from trigpoint.programs.resolver import Members
 from trigpoint.records.language import Claim, LanguageForm, LanguageTarget, Verdict
@@ -24,6 +25,12 @@ from trigpoint.scene_graph.graph import SceneGraph
 
 MAX_VOCABULARY_WORDS, MAX_SENTENCE_WORDS = 6, 40
 """Longest phrases and sentences; the paper's have 1 to 3 words and 9 to 12 on average."""
+
+MAX_CHARACTERS = 400
+"""Longest text of any form."""
+
+_PUNCTUATION = frozenset(" .,;:'’‘\"“”()/!?%°²&+–—-")
+"""What may stand in a sentence beside letters, marks and digits."""
 
 _OF_THE_THING = ("attribute", "category", "negation", "count", "partial", "size", "trait")
 """Kinds of claims that a reasoning query may make of a thing whose category it does not name."""
@@ -74,24 +81,24 @@ class GroundedCheck:
         """Check a positive sentence of a form."""
         if form == "vocabulary":
             return self._vocabulary(text)
-        too_long = _too_long(text, MAX_SENTENCE_WORDS)
-        if too_long is not None:
-            return _settled([too_long])
+        malformed = _malformed(text, MAX_SENTENCE_WORDS)
+        if malformed is not None:
+            return _settled([malformed])
         return self._referring(text) if form == "referring" else self._reasoning(text)
 
     def check_negative(self, text: str) -> Checked:
         """Check that what a phrase names is absent: by instances, by the taxonomy, and by the tags of the scene's POIs."""
-        long = _too_long(text, MAX_VOCABULARY_WORDS)
-        if long is not None:
-            return _settled([long])
+        malformed = _malformed(text, MAX_VOCABULARY_WORDS)
+        if malformed is not None:
+            return _settled([malformed])
         return _settled(judge_absence(self.scene, text))
 
     # the three forms
 
     def _vocabulary(self, text: str) -> Checked:
-        long = _too_long(text, MAX_VOCABULARY_WORDS)
-        if long is not None:
-            return _settled([long])
+        malformed = _malformed(text, MAX_VOCABULARY_WORDS)
+        if malformed is not None:
+            return _settled([malformed])
         taxonomy = self.scene.taxonomy
         relations = {taxonomy.name_relation(text, category) for category in self.target.category}
         if relations & {"same", "synonym"}:
@@ -226,8 +233,10 @@ def _settled(claims: list[Claim]) -> Checked:
     return Checked(settled_verdict(claims), tuple(claims))
 
 
-def _too_long(text: str, most: int) -> Claim | None:
-    n = len(tokens_of(text))
-    if 1 <= n <= most and text.isprintable():
+def _malformed(text: str, most: int) -> Claim | None:
+    """What is no plain sentence or phrase: too long, or with characters that a page, plot or prompt could take for more than words."""
+    n = len(tokens_of(text)) if len(text) <= MAX_CHARACTERS else most + 1
+    if 1 <= n <= most and all(c in _PUNCTUATION or unicodedata.category(c)[0] in "LMN" for c in text):
         return None
-    return Claim(kind="form", text=text, verdict="contradicted", measured=f"{n} words, expected 1 to {most}, printable")
+    measured = f"{len(text)} characters, expected 1 to {most} words of letters, digits and plain punctuation"
+    return Claim(kind="form", text=visible(text), verdict="contradicted", measured=measured)

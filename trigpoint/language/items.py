@@ -7,7 +7,7 @@ from typing import Any, Literal, NamedTuple
 from trigpoint.identity import make_id
 from trigpoint.language.grounding import Checked, GroundedCheck
 from trigpoint.language.offline import Written
-from trigpoint.names import spelling_of
+from trigpoint.names import spelling_of, visible
 from trigpoint.records.language import Generated, LanguageItem, LanguageTarget, Verified
 
 Stage2 = Literal["valid", "corrected", "ABSENT", "PRESENT"]
@@ -57,17 +57,18 @@ def judge_drafts(check: GroundedCheck, drafts: Iterable[Draft], provider: str) -
 
 def _judged(check: GroundedCheck, draft: Draft, provider: str) -> LanguageItem:
     written, target = draft.written, check.target
+    original = visible(written.text)
     is_negative = written.polarity == "negative"
     checked = check.check_negative(draft.text) if is_negative else check.check(written.form, draft.text)
     state, text, reason = _state_of(checked, draft)
     return LanguageItem(
-        item_id=make_id("t", target.annotation_id, written.form, written.polarity, written.text),
+        item_id=make_id("t", target.annotation_id, written.form, written.polarity, original),
         annotation_id=target.annotation_id,
         scene_id=target.scene_id,
         form=written.form,
         polarity="negative" if is_negative else "positive",
-        text=text,
-        original=written.text,
+        text=visible(text),
+        original=original,
         provider=provider,
         stage2=draft.stage2,
         verdict=checked.verdict,
