@@ -3,7 +3,7 @@
 Not here: what decisions mean (`trigpoint.review.ledger`).
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -65,6 +65,22 @@ class LedgerFile:
             self.ledger.check(decision, seen or {})
             self._journal.write({"decision": decision.to_json()})
             return True
+
+    def append_all(self, decisions: Iterable[Decision]) -> int:
+        """Write decisions on different items, all or, when one of them may not be written, none; returns how many are new.
+
+        A machine that stops in the middle leaves the first of them; the same call then writes the rest.
+
+        Raises:
+            ConflictError, InputError, ArtefactError: as `append`.
+        """
+        with self._journal.writing():
+            new = [decision for decision in decisions if decision.decision_id not in self.time_of]
+            for decision in new:
+                self.ledger.check(decision, {})
+            for decision in new:
+                self._journal.write({"decision": decision.to_json()})
+            return len(new)
 
     def records(self) -> Iterator[dict[str, Any]]:
         """Yield every decision with its id and time as plain JSON, in order of writing, for the catalogue."""

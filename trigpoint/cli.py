@@ -99,6 +99,8 @@ app.add_typer(config_app, name="config", rich_help_panel="Setting up")
 app.add_typer(taxonomy_app, name="taxonomy", rich_help_panel="Setting up")
 app.add_typer(predictions_app, name="predictions", rich_help_panel="Releases")
 app.add_typer(catalogue_app, name="catalogue", rich_help_panel="Building (needs the checkout)")
+exchange_app = typer.Typer(help="Masks to and from QGIS, COCO, Label Studio and CVAT (docs/exchange.md).", no_args_is_help=True)
+app.add_typer(exchange_app, name="exchange", rich_help_panel="Building (needs the checkout)")
 
 
 def _console(is_stderr: bool) -> Console:
@@ -295,6 +297,42 @@ def catalogue_sql(
 ) -> None:
     """Run a query on the catalogue."""
     raise typer.Exit(pipeline().catalogue_sql(config, query, limit=limit, as_json=as_json))
+
+
+@exchange_app.command("export")
+def exchange_export(
+    config: ConfigArgument,
+    out_folder: Annotated[Path, typer.Option("--out", help="Folder to make.", show_default=False)],
+    format_name: Annotated[str, typer.Option("--format", help="gpkg (QGIS), coco, label-studio or cvat.", show_default=False)],
+    scene: Annotated[list[str] | None, typer.Option(help="Only this scene; may be repeated.")] = None,
+    what: Annotated[str, typer.Option(help="waiting: what the policy keeps back; or all.")] = "all",
+    form: Annotated[str, typer.Option("--as", help="Label Studio and CVAT: mask, polygon or box.")] = "mask",
+    url_prefix: Annotated[str, typer.Option(help="Label Studio: what stands before the name of a picture.")] = "",
+    as_json: JsonFlag = False,
+) -> None:
+    """Write masks with their pictures for another program."""
+    commands = pipeline("flows.exchange_cli")
+    asked = {"format_name": format_name, "folder": out_folder, "scenes": scene or (), "which": what, "form": form, "url_prefix": url_prefix}
+    raise typer.Exit(commands.export(config, **asked, as_json=as_json))
+
+
+@exchange_app.command("import")
+def exchange_import(
+    config: ConfigArgument,
+    file: Annotated[Path, typer.Argument(help="GeoPackage, COCO or Label Studio JSON, CVAT XML, or a zip of one.", show_default=False)],
+    who: Annotated[str, typer.Option(help="Who signs the decisions.", show_default=False)],
+    role: Annotated[str, typer.Option(help="annotator, manager or expert.")] = "annotator",
+    removed: Annotated[str, typer.Option(help="What becomes of exported masks that are not in the file: report or reject.")] = "report",
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would happen, and write nothing.")] = False,
+    partial: Annotated[bool, typer.Option("--partial", help="Take in what is good although there are problems.")] = False,
+    list_file: Annotated[Path | None, typer.Option("--list", help="export.json of the export, when it is not beside the file.")] = None,
+    orientation: Annotated[int, typer.Option(min=1, max=8, help="Turn tag (Exif) of other pictures than the exported ones.")] = 1,
+    as_json: JsonFlag = False,
+) -> None:
+    """Take in masks that people edited, added, split or removed elsewhere; nobody's decision is overwritten."""
+    commands = pipeline("flows.exchange_cli")
+    how = {"is_dry": dry_run, "is_partial": partial, "list_file": list_file, "orientation": orientation}
+    raise typer.Exit(commands.import_(config, file, who=who, role=role, removed=removed, **how, as_json=as_json))
 
 
 # releases
