@@ -54,7 +54,7 @@ def _in_the_release(scene: GroundScene, text: str) -> Iterator[str]:
 def _by_tags(scene: GroundScene, text: str) -> Iterator[str]:
     """Values and names of the scene's tags that say the phrase, or of which it is a kind."""
     words = words_of(text)
-    for tags in scene.mapped_tags or ():
+    for tags in scene.mapped_tags:
         for key, value in sorted(tags.items()):
             if key == "name" or key.startswith(("name:", "alt_name")):
                 if contains_name(value, text):
@@ -70,7 +70,7 @@ def _in_vocabularies(scene: GroundScene, text: str) -> Iterator[str]:
     """What further taxonomies say of the phrase and of what is present."""
     names = [(name, where) for category, where in present_categories(scene).items() for name in _names(scene.taxonomy, category)]
     for taxonomy in scene.vocabularies:
-        mapped = {name for tags in scene.mapped_tags or () for name in taxonomy.match_tags(dict(tags))}
+        mapped = {name for tags in scene.mapped_tags for name in taxonomy.match_tags(dict(tags))}
         for category in sorted(mapped):
             relation = taxonomy.name_relation(text, category)
             if relation in _TIED:
@@ -107,6 +107,6 @@ def _shown(scene: GroundScene, text: str) -> tuple[Verdict, str]:
     said = ", ".join(sorted({f"{category} ({taxonomy.name})" for taxonomy, category in known}))
     if not any(taxonomy.get(category).osm for taxonomy, category in known):
         return "undecidable", f"{said}: neither annotated nor mapped, so nothing here could show it"
-    if scene.mapped_tags is None:
-        return "undecidable", f"{said}: not annotated, and no map of the scene was read"
+    if not scene.is_map_complete:
+        return "undecidable", f"{said}: not annotated, and no complete map of the scene was read"
     return "supported", f"{said}: nothing that is mapped has its tags, no instance its name"

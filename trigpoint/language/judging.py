@@ -69,7 +69,8 @@ class GroundScene(NamedTuple):
         is_north_up: Whether left, right, top and bottom may be said.
         near_m: Distance of `near`, metres.
         poi_categories: Categories that the scene's POI tags name.
-        mapped_tags: Tags of everything that is mapped in the scene, whatever its category; None where no map was read.
+        mapped_tags: Tags of what is mapped in the scene, whatever its category.
+        is_map_complete: Whether the map holds everything that OpenStreetMap has there: only then does what it lacks say anything.
         vocabularies: Further taxonomies, which know words that the release's does not.
     """
 
@@ -78,7 +79,8 @@ class GroundScene(NamedTuple):
     is_north_up: bool
     near_m: float
     poi_categories: frozenset[str]
-    mapped_tags: Sequence[Mapping[str, str]] | None = None
+    mapped_tags: Sequence[Mapping[str, str]] = ()
+    is_map_complete: bool = False
     vocabularies: tuple[Taxonomy, ...] = ()
 
     @property

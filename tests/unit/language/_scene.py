@@ -95,6 +95,7 @@ def ground_scene(
     things: list[tuple[str, int, int, int, int]] = THINGS,
     roofs: dict[str, str] | None = None,
     mapped_tags: list[dict[str, str]] | None = None,
+    is_map_complete: bool = False,
     vocabularies: tuple[Taxonomy, ...] = (),
 ) -> GroundScene:
     labels = np.zeros((SIZE, SIZE), dtype=np.uint16)
@@ -131,7 +132,8 @@ def ground_scene(
         is_north_up=is_north_up,
         near_m=min(rules.near_share * 0.5 * SIZE, rules.near_max_px * 0.5),
         poi_categories=pois,
-        mapped_tags=mapped_tags,
+        mapped_tags=mapped_tags or [],
+        is_map_complete=is_map_complete,
         vocabularies=vocabularies,
     )
 

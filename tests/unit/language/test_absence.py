@@ -12,8 +12,8 @@ OVEARTH = load_taxonomy(Path(__file__).parents[3] / "taxonomy" / "ovearth.v1.yam
 MAPPED = [{"amenity": "cinema;cafe", "name": "Laxmi Picture Palace"}, {"leisure": "swimming_pool"}, {"building": "yes"}]
 
 
-def check_with(mapped: list[dict[str, str]] | None, *, is_wide: bool = True) -> GroundedCheck:
-    scene = ground_scene(mapped_tags=mapped, vocabularies=(OVEARTH,) if is_wide else ())
+def check_with(mapped: list[dict[str, str]], *, is_wide: bool = True, is_complete: bool = True) -> GroundedCheck:
+    scene = ground_scene(mapped_tags=mapped, is_map_complete=is_complete, vocabularies=(OVEARTH,) if is_wide else ())
     return GroundedCheck(scene, target_of(scene, "school"))
 
 
@@ -42,13 +42,14 @@ def test_a_negative_is_held_against_every_taxonomy_and_what_is_mapped(text: str,
     assert any(why in claim.measured for claim in checked.claims), checked
 
 
-def test_without_a_map_only_what_is_annotated_can_be_shown_to_be_absent() -> None:
-    check = check_with(None)
+def test_without_a_complete_map_only_what_is_annotated_can_be_shown_to_be_absent() -> None:
+    check = check_with(MAPPED, is_complete=False)
 
     assert check.check_negative("hospital").verdict == "supported"
     assert check.check_negative("helipad").verdict == "undecidable"
-    assert "no map" in check.check_negative("helipad").claims[0].measured
+    assert "no complete map" in check.check_negative("helipad").claims[0].measured
     assert check.check_negative("cottage").verdict == "contradicted"
+    assert check.check_negative("cinema").verdict == "contradicted"
 
 
 def test_without_a_wider_vocabulary_an_unknown_word_goes_to_a_person() -> None:
