@@ -30,6 +30,9 @@ BUSY_STATUS = frozenset({429, 502, 503, 504})
 
 MAX_REDIRECTS = 5
 
+TELL_S = 5.0
+"""Seconds between two words on how much has come."""
+
 _SECRET = re.compile(r"\$\{([A-Z][A-Z0-9_]*)\}")
 """`${NAME}` in a URL of the configuration: the environment variable's value, put in when the request is sent and nowhere else."""
 
@@ -62,6 +65,7 @@ class Web:
     Args:
         manners: Limits.
         sleep, clock, now: For tests: wait, seconds that only grow, and seconds since 1970.
+        tell: Told why it waits, and every `TELL_S` seconds how much has come.
     """
 
     def __init__(
@@ -70,11 +74,18 @@ class Web:
         sleep: Callable[[float], None] = time.sleep,
         clock: Callable[[], float] = time.monotonic,
         now: Callable[[], float] = time.time,
+        tell: Callable[[str], None] = lambda _text: None,
     ) -> None:
         self.manners = manners
-        self.n_requests = 0
-        self._sleep, self._clock, self._now = sleep, clock, now
+        self.n_requests = self.n_bytes = 0
+        self._sleep, self._clock, self._now, self._tell = sleep, clock, now, tell
         self._last = -math.inf
+        self._told = clock()
+
+    @property
+    def traffic(self) -> str:
+        """How much was asked and came, for people."""
+        return f"{self.n_requests} request{'' if self.n_requests == 1 else 's'}, {self.n_bytes / 1e6:.1f} MB"
 
     def get(self, url: str, headers: Mapping[str, str] | None = None, accept_missing: bool = False) -> Answer:
         """Get a URL; see `_ask`."""
@@ -97,7 +108,7 @@ class Web:
             FetchError: the server is away or busy after the last attempt, asks for a longer wait than allowed, refuses, or its
                 answer is too large.
         """
-        what = f"{method} {_shown(url)}"
+        what = f"{method} {shown(url)}"
         secrets = {name: _secret(name, what) for name in _SECRET.findall(url)}
         with _ONE_AT_A_TIME:
             for attempt in range(1, self.manners.attempts + 1):
@@ -108,7 +119,7 @@ class Web:
                 except (httpx.TimeoutException, httpx.NetworkError, httpx.RemoteProtocolError) as error:
                     if is_last:
                         raise FetchError(f"{what}: no answer after {attempt} attempts ({_why(error)}); try again later") from error
-                    self._sleep(min(self.manners.backoff_s * 2 ** (attempt - 1), self.manners.max_wait_s))
+                    self._pause(min(self.manners.backoff_s * 2 ** (attempt - 1), self.manners.max_wait_s), f"no answer ({_why(error)})")
                     continue
                 except httpx.HTTPError as error:
                     raise FetchError(f"{what}: {_why(error)}; check the URL in the configuration") from error
@@ -124,7 +135,7 @@ class Web:
                     raise FetchError(
                         f"{what}: the server is busy ({answer.status}{_said(answer)}) after {attempt} attempts; try again later"
                     )
-                self._sleep(self._pause(answer, attempt, what))
+                self._pause(self._wait_s(answer, attempt, what), f"the server is busy ({answer.status})")
         raise FetchError(f"{what}: no attempt is allowed; raise run.network.attempts")
 
     def _wait_turn(self) -> None:
@@ -133,6 +144,12 @@ class Web:
             self._sleep(rest)
         self._last = self._clock()
         self.n_requests += 1
+
+    def _count(self, n_bytes: int) -> None:
+        self.n_bytes += n_bytes
+        if self._clock() - self._told >= TELL_S:
+            self._told = self._clock()
+            self._tell(f"{self.traffic} so far")
 
     def _send(self, method: str, url: str, body: dict[str, Any], extra_s: float, what: str, stop_at: int | None) -> Answer:
         timeout = httpx.Timeout(self.manners.timeout_s + extra_s, connect=self.manners.timeout_s)
@@ -157,10 +174,15 @@ class Web:
                 if size > limit:
                     raise FetchError(f"{what}: the answer has more than {limit} bytes (run.network.max_bytes); ask for less")
                 parts.append(part)
+            self._count(sum(map(len, parts)))
             headers = {key.lower(): value for key, value in response.headers.items()}
             return Answer(response.status_code, headers, b"".join(parts))
 
-    def _pause(self, answer: Answer, attempt: int, what: str) -> float:
+    def _pause(self, seconds: float, why: str) -> None:
+        self._tell(f"{why}; waiting {seconds:.0f} s")
+        self._sleep(seconds)
+
+    def _wait_s(self, answer: Answer, attempt: int, what: str) -> float:
         """Seconds to wait: what the server asks for, else the backoff.
 
         Raises:
@@ -250,7 +272,7 @@ class RangeFile:
         return whole[start - first * RANGE_BYTES : end - first * RANGE_BYTES]
 
     def _ask(self, start: int, end: int) -> bytes:
-        what = repr(_shown(self._url))
+        what = repr(shown(self._url))
         limit = self._web.manners.max_bytes
         self._n_read += end - start
         if self._n_read > limit:
@@ -313,7 +335,7 @@ class RangeReader(io.RawIOBase):
 def _total_of(answer: Answer, url: str) -> int:
     total = answer.headers.get("content-range", "").rpartition("/")[2]
     if answer.status != 206 or not total.isdigit():
-        raise FetchError(f"file {_shown(url)!r}: its server serves no ranges; download the file and give its path")
+        raise FetchError(f"file {shown(url)!r}: its server serves no ranges; download the file and give its path")
     return int(total)
 
 
@@ -344,8 +366,12 @@ def _without(answer: Answer, secrets: Mapping[str, str]) -> Answer:
     return answer._replace(content=content)
 
 
-def _shown(url: str) -> str:
-    """A URL without its query, which may hold a key."""
+def shown(url: str) -> str:
+    """Return a URL without its query, which may hold a key.
+
+    >>> shown("https://x.example/a.tif?key=1"), shown("a.tif")
+    ('https://x.example/a.tif', 'a.tif')
+    """
     return url.split("?")[0]
 
 

@@ -82,6 +82,7 @@ def is_up_to_date(rows: list[PlanRow]) -> bool:
 
 def run_stage(build: Build, stage: StageName) -> None:
     """Run the steps of one stage."""
+    build.workspace.say = build.progress.say
     for step in steps_of(stage):
         run_step(build, step)
 
@@ -92,6 +93,7 @@ def run_until(build: Build, stage: StageName, *, force: bool = False) -> None:
     Raises:
         InputError: an earlier stage has work to do first.
     """
+    build.workspace.say = build.progress.say
     for earlier in STAGES[: STAGES.index(stage)]:
         for step in steps_of(earlier):
             planned = plan_step(build.workspace, step, build.done)

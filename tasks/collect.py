@@ -16,7 +16,7 @@ from shapely.geometry.base import BaseGeometry
 from storage.osm import is_overpass, read_osm
 from storage.rasters import RasterSource, open_source, read_window, write_scene_tif
 from storage.vectors import SetAside, read_features, tags_of
-from tasks.fetch import SourceFiles, acquired_of, files_of, missing, series_of
+from tasks.fetch import SourceFiles, acquired_of, files_of, missing, series_of, source_rows
 from tasks.steps import Done, Item, Made
 from tasks.workspace import Workspace
 from trigpoint.config import AroundPoisConfig, PoiConfig, ScenesConfig, SourceConfig, VectorConfig
@@ -33,7 +33,7 @@ from trigpoint.imagery.view import rgb_of_patch
 from trigpoint.imagery.windows import clip_window, transform_of_window, window_of_points
 from trigpoint.records.scene import Poi, Scene, Window
 from trigpoint.records.stage import ArtefactRef, Drop, StageName
-from trigpoint.records.tables import GRID_SCHEMA, POI_SCHEMA, SCENE_SCHEMA
+from trigpoint.records.tables import GRID_SCHEMA, POI_SCHEMA, SCENE_SCHEMA, SOURCE_FILE_SCHEMA
 
 OSM_ENDINGS = (".pbf", ".osm", ".osm.bz2", ".osm.gz", ".bz2", ".gz", ".xml")
 """Ends of the names of files that are read as OpenStreetMap data; `.json` is when it is an Overpass answer."""
@@ -120,6 +120,7 @@ def make(workspace: Workspace, item: Item) -> Made:
         "poi": pa.Table.from_pylist([poi_row(poi) for poi in pois], schema=POI_SCHEMA),
         "scene": pa.Table.from_pylist([scene_row(scene) for scene in scenes], schema=SCENE_SCHEMA),
         "scene_record": pa.table({"record": pa.array([scene.model_dump_json() for scene in scenes], pa.string())}),
+        "source_file": pa.Table.from_pylist(source_rows(config, own), schema=SOURCE_FILE_SCHEMA),
         "grey_grid": pa.table({"scene_id": sorted(grids), "grid": [grids[k].ravel() for k in sorted(grids)]}, schema=GRID_SCHEMA),
     }
     return Made(tables, files, drops, n_in=len(pois) + len(wanted), n_out=len(pois) + len(scenes))
@@ -552,6 +553,10 @@ def scene_row(scene: Scene) -> dict[str, Any]:
         "acquired": scene.acquired,
         "how": scene.how,
         "poi_id": scene.poi_id,
+        "series_id": scene.series_id,
+        "blank_share": scene.blank_share,
+        "bright_share": scene.bright_share,
+        "cloud_share": scene.cloud_share,
         "phash": list(scene.phash),
         "grey_sd": scene.grey_sd,
         "outside": [],

@@ -10,7 +10,7 @@ from typing import Any
 from storage.cogs import fetch_cog
 from storage.cogs import request_of as cog_request
 from storage.overpass import ask_overpass, query_of, request_of
-from storage.remote import Manners, Snapshot, Snapshots, Web, expect_digest
+from storage.remote import Manners, Snapshot, Snapshots, Web, expect_digest, shown
 from storage.stac import choose_asset, place_of, read_items, search_body, search_items
 from storage.stac import request_of as stac_request
 from storage.tiles import fetch_tiles, tile_range
@@ -30,11 +30,13 @@ class SourceFile(Record):
 
     Attributes:
         path: Local; in the folder of snapshots when it was fetched.
+        origin: Its name, or the URL it was fetched from, without a query.
         sha256: Of its bytes.
         facts: What a fetch found out beside it.
     """
 
     path: str
+    origin: str
     sha256: str
     facts: dict[str, Any] = {}
 
@@ -95,7 +97,7 @@ def _sidecars(path: Path) -> list[Path]:
 
 
 def _local(workspace: Workspace, path: Path) -> SourceFile:
-    return SourceFile(path=str(path), sha256=workspace.digest(path))
+    return SourceFile(path=str(path), origin=path.name, sha256=workspace.digest(path))
 
 
 def _imagery(workspace: Workspace, source: SourceConfig) -> SourceFile:
@@ -113,6 +115,7 @@ def _imagery(workspace: Workspace, source: SourceConfig) -> SourceFile:
             lambda web, kept: fetch_tiles(web, kept, asked.url, asked.tile_px, tiles, workspace.config.run.network.max_tiles, max_px),
             imagery.sha256,
             what,
+            asked.url,
         )
     assert imagery.path is not None
     if not imagery.is_fetched:
@@ -124,6 +127,7 @@ def _imagery(workspace: Workspace, source: SourceConfig) -> SourceFile:
         lambda _web, kept: put_together(kept, path, imagery.crs, max_px),
         imagery.sha256,
         what,
+        path.name,
     )
 
 
@@ -134,6 +138,7 @@ def _cog(workspace: Workspace, imagery: ImageryConfig, url: str, what: str) -> S
         lambda web, kept: fetch_cog(web, kept, url, imagery.part, imagery.crs, workspace.config.run.network.max_px),
         imagery.sha256,
         what,
+        url,
     )
 
 
@@ -146,7 +151,12 @@ def _stac(workspace: Workspace, imagery: ImageryConfig, asked: StacConfig, what:
         url, body = asked.url, search_body(asked.collections, asked.datetime, asked.bbox, asked.item)
         limit = asked.limit
         found = _fetched(
-            workspace, stac_request(url, body, limit), lambda web, kept: search_items(web, kept, url, body, limit), None, f"{what}.stac"
+            workspace,
+            stac_request(url, body, limit),
+            lambda web, kept: search_items(web, kept, url, body, limit),
+            None,
+            f"{what}.stac",
+            url,
         )
         items, base = read_items(Path(found.path)), url
     asset = choose_asset(items, asked.item, asked.asset, f"{what}.stac")
@@ -179,6 +189,7 @@ def _pois(workspace: Workspace, source: SourceConfig, part: PoiConfig, position:
         lambda web, snapshots: ask_overpass(web, snapshots, asked.url, query, asked.timeout_s),
         part.sha256,
         what,
+        asked.url,
     )
 
 
@@ -192,9 +203,9 @@ def _query(workspace: Workspace, part: PoiConfig, asked: OverpassConfig) -> str:
 
 
 def _fetched(
-    workspace: Workspace, request: Any, fetch: Callable[[Web, Snapshots], Snapshot], expected: str | None, what: str
+    workspace: Workspace, request: Any, fetch: Callable[[Web, Snapshots], Snapshot], expected: str | None, what: str, origin: str
 ) -> SourceFile:
-    """Return the snapshot of a request, fetching it when this process may.
+    """Return the snapshot of a request, fetching it when this process may; who watches the build is told how far it is.
 
     Raises:
         FetchError: there is none and this process may not ask, or asking failed.
@@ -204,18 +215,35 @@ def _fetched(
     if snapshot is None:
         if not workspace.may_fetch:
             raise FetchError(f"{what}: not fetched yet; `trigpoint build` does")
+        workspace.say(f"{what}: {'fetching from' if '://' in origin else 'putting together'} {shown(origin)}")
+        web = _web_of(workspace, what)
         try:
-            snapshot = fetch(web_of(workspace), snapshots)
+            snapshot = fetch(web, snapshots)
         except TrigpointError as error:
             raise FetchError(f"{what}: {error}") from error
+        workspace.say(f"{what}: kept as {snapshot.sha256[:12]}… after {web.traffic}")
     snapshot = expect_digest(snapshot, expected, what)
-    return SourceFile(path=str(snapshot.path), sha256=snapshot.sha256, facts=snapshot.facts)
+    return SourceFile(path=str(snapshot.path), origin=shown(origin), sha256=snapshot.sha256, facts=snapshot.facts)
 
 
-def web_of(workspace: Workspace) -> Web:
-    """Return a client with the manners of the configuration."""
+def _web_of(workspace: Workspace, what: str) -> Web:
+    """Return a client with the manners of the configuration that tells who watches the build what it does."""
     network = workspace.config.run.network
-    return Web(Manners(**{name: getattr(network, name) for name in Manners._fields}))
+    manners = Manners(**{name: getattr(network, name) for name in Manners._fields})
+    return Web(manners, tell=lambda text: workspace.say(f"{what}: {text}"))
+
+
+def source_rows(source: SourceConfig, files: SourceFiles) -> list[dict[str, str | None]]:
+    """Return rows of `SOURCE_FILE_SCHEMA` of the files that `collect` reads; none of a source with a problem.
+
+    `date` is the day of a picture, and of the map that an Overpass answer shows.
+    """
+    if files.imagery is None:
+        return []
+    found = [("imagery", files.imagery, acquired_of(source.imagery, files.imagery))]
+    found += [("clouds", files.clouds, None)] if files.clouds is not None else []
+    found += [("pois", file, str(file.facts.get("osm_base") or "")[:10] or None) for file in files.pois]
+    return [{"source": source.name, "kind": kind, "origin": file.origin, "date": date, "sha256": file.sha256} for kind, file, date in found]
 
 
 def acquired_of(imagery: ImageryConfig, file: SourceFile) -> str | None:

@@ -19,10 +19,11 @@ from trigpoint.errors import ArtefactError, InputError
 from trigpoint.identity import digest_bytes, digest_file, digest_json
 from trigpoint.language.items import language_queries, rates_of, states_of
 from trigpoint.language.offline import NAME
+from trigpoint.licences import licences_file
 from trigpoint.records.language import LanguageItem
 from trigpoint.records.scene import Scene
 from trigpoint.records.stage import ArtefactRef, Drop, ItemResult
-from trigpoint.records.tables import INSTANCE_SCHEMA, SCENE_SCHEMA
+from trigpoint.records.tables import INSTANCE_SCHEMA, SCENE_SCHEMA, SOURCE_FILE_SCHEMA
 from trigpoint.release.content import ReleaseContent, write_json
 from trigpoint.release.writer import write_release
 from trigpoint.scene_graph.graph import EDGE_SCHEMA
@@ -47,7 +48,9 @@ def plan(workspace: Workspace, done: Done) -> list[Item]:
     steps = ("collect", "annotate", "boxes", "graph", "candidates", "selection", "calls", "language", "split")
     inputs = [f"{step}:{result.item_id}:{result.content_sha256}" for step in steps for result in done[step]]
     drops = [drop.to_json() for step in steps for result in done[step] for drop in result.drops]
+    vectors = _vector_files(workspace, {result.item_id for result in done["collect"]})
     payload = {
+        "vectors": vectors,
         "scenes": scenes,
         "collect": [result.to_json() for result in done["collect"]],
         "candidates": [result.to_json() for result in done["candidates"]],
@@ -56,7 +59,22 @@ def plan(workspace: Workspace, done: Done) -> list[Item]:
         "split": [result.to_json() for result in done["split"]],
         "drops": drops,
     }
-    return [Item(item_id="all", inputs=(*inputs, digest_json(drops)), payload=payload)]
+    return [Item(item_id="all", inputs=(*inputs, digest_json([drops, vectors])), payload=payload)]
+
+
+def _vector_files(workspace: Workspace, collected: set[str]) -> list[dict[str, str | None]]:
+    """The footprints and annotations of the sources that were collected, as rows of the manifest."""
+    parts = [
+        (source.name, kind, part)
+        for source in workspace.config.sources
+        if source.name in collected
+        for kind, listed in (("footprints", source.footprints), ("annotations", source.annotations))
+        for part in listed
+    ]
+    return [
+        {"source": name, "kind": kind, "origin": part.path.name, "date": None, "sha256": workspace.digest(part.path)}
+        for name, kind, part in parts
+    ]
 
 
 def staging_folder(workspace: Workspace) -> Path:
@@ -116,7 +134,9 @@ def gather_content(workspace: Workspace, payload: dict[str, Any]) -> ReleaseCont
         rasters=rasters,
         taxonomy=workspace.taxonomy,
         taxonomy_file=config.taxonomy,
+        licences_file=licences_file(),
         prompts=_prompts(workspace),
+        sources=_source_files(workspace, payload),
         licences=licences(workspace),
         declared_licences={str(layer): licence for layer, licence in config.licences.declared().items()},
         review={"policy": config.review.policy, "note": config.review.note},
@@ -128,6 +148,14 @@ def gather_content(workspace: Workspace, payload: dict[str, Any]) -> ReleaseCont
         drops=[Drop.model_validate(value) for value in payload["drops"]],
         notes=item_table(workspace, selection, "note").column("text").to_pylist(),
     )
+
+
+def _source_files(workspace: Workspace, payload: dict[str, Any]) -> list[dict[str, str | None]]:
+    """The manifest's rows of all files that the build was made from, each once, sorted."""
+    table = all_rows(workspace, [ItemResult.model_validate(value) for value in payload["collect"]], "source_file")
+    read: list[dict[str, str | None]] = table.select(SOURCE_FILE_SCHEMA.names).to_pylist() if table is not None else []
+    rows = {tuple(row[name] or "" for name in SOURCE_FILE_SCHEMA.names): row for row in (*read, *payload["vectors"])}
+    return [rows[key] for key in sorted(rows)]
 
 
 def _prompt_row(path: Path) -> dict[str, Any]:

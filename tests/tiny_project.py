@@ -6,6 +6,7 @@ from typing import Any
 
 import geopandas as gpd
 import numpy as np
+import pyogrio
 import rasterio
 import shapely
 import yaml
@@ -56,6 +57,7 @@ def make_project(folder: Path, **changes: Any) -> Path:
     for name, left, seed in (("a", LEFT, 1), ("b", LEFT + 5000, 2)):
         make_raster(folder / f"{name}.tif", left, TOP, seed)
         _footprints(folder / f"{name}.geojson", left, TOP, seed)
+    pyogrio.set_gdal_config_options({"OGR_CURRENT_DATE": "2026-01-01T00:00:00.000Z"})  # a GeoPackage holds when it was written
     drawn = [("road", _box(LEFT, TOP, 0, 140, 480, 8)), ("open_ground", _box(LEFT, TOP, 30, 60, 60, 40))]
     gpd.GeoDataFrame({"category": [c for c, _ in drawn]}, geometry=[g for _, g in drawn], crs=32645).to_file(
         folder / "drawn.gpkg", layer="regions"

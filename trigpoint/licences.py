@@ -175,6 +175,12 @@ def _advice(layer: Layer, found: list[tuple[LicensedPart, Licence]], known: Lice
     return "no known licence fits all sources; leave one out, or make two releases"
 
 
+def licences_file() -> Path:
+    """Return the file of the licences that come with trigpoint."""
+    packed = Path(__file__).with_name("licences.v1.yaml")  # in a wheel; the checkout has it beside the taxonomies
+    return packed if packed.is_file() else Path(__file__).parents[1] / "taxonomy" / "licences.v1.yaml"
+
+
 @lru_cache(maxsize=1)
 def known_licences() -> Licences:
     """Read the licences that come with trigpoint.
@@ -182,8 +188,7 @@ def known_licences() -> Licences:
     Raises:
         ConfigError: the file is missing or inconsistent.
     """
-    packed = Path(__file__).with_name("licences.v1.yaml")  # in a wheel; the checkout has it beside the taxonomies
-    return load_licences(packed if packed.is_file() else Path(__file__).parents[1] / "taxonomy" / "licences.v1.yaml")
+    return load_licences(licences_file())
 
 
 def load_licences(path: Path) -> Licences:

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from importlib.metadata import PackageNotFoundError, version
 
-COMPUTING_LIBRARIES = ("numpy", "scipy", "shapely", "pyproj", "rasterio", "pyarrow", "pycocotools", "pillow")
+COMPUTING_LIBRARIES = ("numpy", "scipy", "shapely", "pyproj", "rasterio", "pyarrow", "pycocotools", "pillow", "matplotlib")
 """Distributions whose version a manifest records."""
 
 

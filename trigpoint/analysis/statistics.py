@@ -216,7 +216,9 @@ _SPREAD = (("n", "n"), ("min", "smallest"), ("median", "median"), ("mean", "mean
 def _spread(values: Sequence[float]) -> tuple[Any, ...]:
     if not values:
         return (0, None, None, None, None)
-    return (len(values), float(min(values)), float(np.median(values)), float(np.mean(values)), float(max(values)))
+    median = float(np.median(values))
+    is_whole = all(isinstance(value, int) for value in values) and median.is_integer()
+    return (len(values), min(values), int(median) if is_whole else median, float(np.mean(values)), max(values))
 
 
 def _spread_table(samples: Samples) -> DataTable:

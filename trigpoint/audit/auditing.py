@@ -18,11 +18,13 @@ from trigpoint.audit.forms import check_forms
 from trigpoint.audit.georeferencing import SCALE_SLACK, SCALE_TOLERANCE, check_scene, shorter_side
 from trigpoint.audit.hashing import Grid, check_hashes
 from trigpoint.audit.language import check_language, check_language_queries, check_language_scene
+from trigpoint.audit.origins import check_origins
 from trigpoint.audit.outline import polygon_of
 from trigpoint.audit.ownership import FILE as INSTANCES
 from trigpoint.audit.ownership import Masks, check_ownership, read_masks
 from trigpoint.audit.phrases import Lexicon
 from trigpoint.audit.programs import Node, World
+from trigpoint.audit.quality import check_quality
 from trigpoint.audit.queries import check_absence, check_all, check_answer, check_difficulty, check_form
 from trigpoint.audit.reading import Query, Release, Scene, read_release, scene_edges
 from trigpoint.audit.relations import Limits, check_algebra, check_relations, expect_relations, measure, stored_verdicts
@@ -75,6 +77,8 @@ def audit_release(folder: Path, sources: Path | None = None, progress: Progress 
         check_manifest(release, notes)
     with notes.guard("check_failed", "manifest.json", "forms"):
         check_forms(release, notes)
+    with notes.guard("check_failed", "manifest.json", "origins"):
+        check_origins(release, notes)
     nodes: dict[str, Node] = {}
     for query in release.queries.values():
         with notes.guard("row_unreadable", "queries.jsonl", query.query_id):
@@ -112,6 +116,7 @@ def _audit_scene(
     if derived is None:
         return
     frame, valid = derived
+    check_quality(release, scene, valid, notes)
     grid = check_hashes(release, scene, valid, notes)
     if grid is not None:
         grids[scene.scene_id] = grid

@@ -19,8 +19,8 @@ UNLISTED_BY_DESIGN = (MANIFEST, "audit.json")
 """The two files that the manifest does not list (docs/release-format.md)."""
 
 REQUIRED_KEYS = (
-    "name", "version", "title", "description", "format_version", "rules", "config_sha256", "versions", "counts", "files", "licences",
-    "review", "unknown_is_other", "protocols_left_out", "language",
+    "name", "version", "title", "description", "format_version", "rules", "config_sha256", "versions", "counts", "files", "sources",
+    "licences", "declared_licences", "review", "unknown_is_other", "protocols_left_out", "language",
 )  # fmt: skip
 REQUIRED_RULES = (
     "outline_tolerance_px", "near_share", "near_max_px", "far_share", "direction_half_angle_deg", "direction_margin_deg",

@@ -22,7 +22,7 @@ from trigpoint.audit.relations import DIRECTIONS, TOPOLOGY
 MANIFEST = "manifest.json"
 SCHEMA = "schemas/program.v1.schema.json"
 KNOWN_PATHS = re.compile(
-    r"README\.md|sample\.png|audit\.json|manifest\.json|(scenes|instances|relations)\.parquet|"
+    r"README\.md|sample\.png|figures/(images|annotations|language|regions)\.png|audit\.json|manifest\.json|(scenes|instances|relations)\.parquet|"
     r"(queries|annotations|language)\.jsonl|"
     r"(scenes|masks|regions)/[^/]+\.tif|splits/[^/]+\.json|inputs/[^/]+-(train|val|test)\.jsonl|exports/coco\.json|"
     r"exports/dota/[^/]+\.txt|(taxonomy|prompts)/[^/]+|schemas/[^/]+\.json|stac/[^/]+\.json"
@@ -43,6 +43,7 @@ OUTLINE_KEYS = ("algorithm", "library", "start_vertex", "tolerance_px")
 PROPOSALS = ("vector", "annotator")
 HOW = ("grid", "window", "poi")
 ISO_DATE = re.compile(r"\d{4}(-\d{2}(-\d{2})?)?")
+SERIES = re.compile(r"series-[0-9a-f]+")
 DIGEST = re.compile(r"[0-9a-f]{64}")
 CLOSE_DEG = 1e-6
 """Longitudes and latitudes of STAC are those of the footprint within this."""
@@ -200,9 +201,10 @@ def _check_scene_values(release: Release, scene: Scene, notes: Notebook) -> None
     expect("window", [scene.width, scene.height], list(scene.window[2:]))
     expect("source_sha256", True, DIGEST.fullmatch(scene.source_sha256) is not None)
     expect("how", True, scene.how in HOW)
+    expect("series_id", True, scene.series_id is None or SERIES.fullmatch(scene.series_id) is not None)
     expect("poi_id is null", scene.how != "poi", scene.poi_id is None)
     if scene.acquired is not None:
-        expect("acquired", True, _is_date(scene.acquired))
+        expect("acquired", True, is_date(scene.acquired))
     attributions = {
         str(entry.get("attribution")) for entry in release.manifest.get("licences", [])
         if (entry["source"], entry["layer"], entry.get("licence")) == (scene.source, "pixels", scene.licence)
@@ -211,10 +213,10 @@ def _check_scene_values(release: Release, scene: Scene, notes: Notebook) -> None
         expect("attribution is that of its licence", True, scene.attribution in attributions)
 
 
-def _is_date(text: str) -> bool:
+def is_date(text: str) -> bool:
     """Say whether a text is an ISO 8601 date: a day, a month or a year.
 
-    >>> [_is_date(text) for text in ("2025-06-01", "2025-06", "2018", "2025-02-30", "20250601", "June")]
+    >>> [is_date(text) for text in ("2025-06-01", "2025-06", "2018", "2025-02-30", "20250601", "June")]
     [True, True, True, False, False, False]
     """
     if not ISO_DATE.fullmatch(text):

@@ -32,7 +32,8 @@ HASH = re.compile(r"[0-9a-f]{16}")
 SCENE_COLUMNS = (
     "scene_id", "path", "mask_path", "region_path", "crs", "transform", "width", "height", "gsd_m", "pixel_area_m2", "metric_crs",
     "scale_k", "convergence_deg", "image_up_deg", "north_up", "valid_share", "shorter_side_m", "source", "source_sha256", "window",
-    "licence", "attribution", "acquired", "how", "poi_id", "phash", "grey_sd", "outside", "geometry",
+    "licence", "attribution", "acquired", "how", "poi_id", "series_id", "blank_share", "bright_share", "cloud_share", "phash",
+    "grey_sd", "outside", "geometry",
 )  # fmt: skip
 INSTANCE_COLUMNS = (
     "instance_id", "scene_id", "label", "plane", "category", "countable", "boxable", "cut", "area_px", "area_m2", "perimeter_m",
@@ -42,7 +43,8 @@ INSTANCE_COLUMNS = (
 RELATION_COLUMNS = ("scene_id", "subject_id", "anchor_id", "relation", "verdict", "value", "unit", "margin")
 NUMBERS = frozenset((
     "width", "height", "gsd_m", "pixel_area_m2", "scale_k", "convergence_deg", "image_up_deg", "valid_share", "shorter_side_m", "grey_sd",
-    "label", "plane", "area_px", "area_m2", "perimeter_m", "length_m", "width_m", "orientation_deg", "elongation", "compactness",
+    "blank_share", "bright_share", "cloud_share", "label", "plane", "area_px", "area_m2",
+    "perimeter_m", "length_m", "width_m", "orientation_deg", "elongation", "compactness",
     "centroid_x_m", "centroid_y_m", "point_x_px", "point_y_px", "moved_px", "value", "margin",
 ))  # fmt: skip
 YES_OR_NO = frozenset(("north_up", "countable", "boxable", "cut"))
@@ -96,6 +98,10 @@ class Scene:
     acquired: str | None
     how: str
     poi_id: str | None
+    series_id: str | None
+    blank_share: float | None
+    bright_share: float | None
+    cloud_share: float | None
     phash: tuple[int, ...]
     grey_sd: float
     outside: tuple[str, ...]
@@ -424,6 +430,9 @@ def _scene(row: dict[str, Any]) -> Scene:
     values.update({n: float(row[n]) for n in numbers})
     for text in ("scene_id", "path", "mask_path", "crs", "metric_crs", "source", "source_sha256", "licence", "attribution", "how"):
         _must_be(str, text, row[text])
+    for text in ("acquired", "poi_id", "series_id"):
+        if row[text] is not None:
+            _must_be(str, text, row[text])
     _must_be(bool, "north_up", row["north_up"])
     values.update(transform=(a, b, c, d, e, f), window=(col, line, width, height), outside=tuple(str(v) for v in row["outside"] or ()))
     values["phash"] = tuple(_hash(text) for text in row["phash"])

@@ -87,6 +87,10 @@ SCENE_SCHEMA = pa.schema(
         ("acquired", pa.string()),
         ("how", pa.string()),
         ("poi_id", pa.string()),
+        ("series_id", pa.string()),
+        ("blank_share", pa.float64()),
+        ("bright_share", pa.float64()),
+        ("cloud_share", pa.float64()),
         ("phash", STRINGS),
         ("grey_sd", pa.float64()),
         ("outside", STRINGS),
@@ -94,6 +98,17 @@ SCENE_SCHEMA = pa.schema(
     ]
 )
 """scenes.parquet; `geometry` is the footprint as WKB in OGC:CRS84."""
+
+SOURCE_FILE_SCHEMA = pa.schema(
+    [
+        ("source", pa.string()),
+        ("kind", pa.string()),
+        ("origin", pa.string()),
+        ("date", pa.string()),
+        ("sha256", pa.string()),
+    ]
+)
+"""The files that a source was read from; rows of `sources` in manifest.json."""
 
 GRID_SCHEMA = pa.schema([("scene_id", pa.string()), ("grid", pa.list_(pa.float32()))])
 """Grey grids of scenes, 32 × 32 values row by row; see `trigpoint.imagery.phash`."""

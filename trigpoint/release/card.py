@@ -1,8 +1,7 @@
-"""The card of a release: README.md and its picture. Every number in it is computed from the release."""
+"""The card of a release: README.md, its picture and its plots. Every number in it is computed from the release."""
 
 from collections import Counter
-from collections.abc import Sequence
-from importlib.resources import files
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,11 +10,22 @@ import numpy as np
 import pyarrow.compute as pc
 from PIL import Image
 
+from trigpoint.analysis.pages import DataTable
+from trigpoint.analysis.statistics import release_statistics
 from trigpoint.categories import BASES, TRUE
 from trigpoint.records.query import Query
 from trigpoint.release.content import ReleaseContent
 from trigpoint.release.reader import Release
 from trigpoint.release.show import contact_sheet, draw_query, draw_scene
+from trigpoint.scoring.pages import table_lines
+
+TEMPLATE = Path(__file__).with_name("card.md.j2")
+
+CARD_FILES = (TEMPLATE, *(Path(__file__).parents[1] / "analysis" / name for name in ("published.csv", "regions.geojson")))
+"""Files beside the code that the card is made of."""
+
+FIGURES = "figures"
+"""Folder of the card's plots."""
 
 PICTURE_COLOURS = 256
 """Colours of the card's picture: a quarter of the bytes, and no one can tell."""
@@ -23,17 +33,30 @@ PICTURE_COLOURS = 256
 SAID = 6
 """Sentences of free language that the card shows."""
 
+MOST_ROWS = 20
+"""Rows of a table on the card; the release has all."""
+
 PICTURED_SCENES = 3
 """Scenes on the card's picture, those with the most instances; a query is drawn beside each."""
 
 
 def write_card(folder: Path, content: ReleaseContent) -> None:
-    """Write README.md and sample.png from the files that are in the folder (its manifest must be there)."""
+    """Write README.md, sample.png and figures/*.png from the files that are in the folder (its manifest must be there)."""
+    from trigpoint.analysis.plots import draw_statistics  # matplotlib is slow to import, and planning needs none of it
+
     release = Release.open(folder)
-    template = jinja2.Environment(
+    statistics = release_statistics(release)
+    plots = draw_statistics(statistics, folder / FIGURES)
+    facts = {
+        **card_facts(release, content.notes),
+        "tables": {table.name: _shortened(table) for table in statistics.page.tables},
+        "figures": {path.stem: f"{FIGURES}/{path.name}" for path in plots},
+    }
+    environment = jinja2.Environment(
         undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True, autoescape=False, keep_trailing_newline=True
-    ).from_string(files("trigpoint.release").joinpath("card.md.j2").read_text(encoding="utf-8"))
-    (folder / "README.md").write_text(template.render(card_facts(release, content.notes)), encoding="utf-8")
+    )
+    template = environment.from_string(TEMPLATE.read_text(encoding="utf-8"))
+    (folder / "README.md").write_text(template.render(facts), encoding="utf-8")
     scenes = release.scenes.column("scene_id").to_pylist()
     members = Counter(release.instances.column("scene_id").to_pylist())
     chosen = sorted(sorted(scenes), key=lambda scene_id: -members[scene_id])[:PICTURED_SCENES]
@@ -48,32 +71,75 @@ def write_card(folder: Path, content: ReleaseContent) -> None:
         sheet.save(folder / "sample.png", optimize=True)
 
 
+def _shortened(table: DataTable) -> dict[str, Any] | None:
+    """Return title, lines of Markdown and notes of a table of at most `MOST_ROWS`; None of one without rows.
+
+    The comparison is not cut: the release is its last row.
+    """
+    if not table.rows:
+        return None
+    n, notes = len(table.rows), table.notes
+    if n > MOST_ROWS and table.name != "comparison":
+        table, notes = (
+            table._replace(rows=table.rows[:MOST_ROWS]),
+            (f"the first {MOST_ROWS} of {n}; `trigpoint statistics .` has all", *notes),
+        )
+    return {"title": table.title, "lines": table_lines(table.to_sheet()), "notes": notes}
+
+
 def card_facts(release: Release, notes: list[str]) -> dict[str, Any]:
-    """Compute the numbers of the card from a release."""
-    scenes = release.scenes.drop_columns(["geometry"]).to_pylist()
-    instances = release.instances.select(["category", "countable", "cut", "area_m2", "review_state", "proposal"]).to_pylist()
+    """Compute the numbers of the card from a release, but those of its statistics."""
+    instances = release.instances.select(["cut", "proposal"]).to_pylist()
     queries = [query for query in release.queries if query.form == "program"]
-    categories = Counter(tuple(row["category"]) for row in instances)
     answers = [len(query.answer_ids) for query in queries if query.answerable]
     return {
         "manifest": release.manifest,
-        "scenes": scenes,
-        "categories": sorted(((" + ".join(key), n) for key, n in categories.items()), key=lambda pair: (-pair[1], pair[0])),
+        "sources": _sources(release),
+        "most_rows": MOST_ROWS,
         "n_cut": sum(row["cut"] for row in instances),
-        "levels": sorted(Counter(query.level for query in queries if query.level is not None).items()),
+        "levels": sorted(Counter(f"L{query.level}" for query in queries if query.level is not None).items()),
         "kinds": sorted(Counter(query.kind for query in queries).items()),
         "difficulties": sorted(Counter(query.difficulty for query in queries).items()),
         "answer_size": {"mean": float(np.mean(answers)), "max": max(answers)} if answers else None,
         "query_figures": _query_figures(release, queries),
         "said": [query.sentences[0] for query in release.queries if query.form in ("referring", "reasoning")][:SAID],
         "edges": _spread(_edges_per_scene(release)),
-        "gsd": sorted({round(row["gsd_m"], 4) for row in scenes}),
         "splits": dict(sorted(release.splits.items())),
         **_split_facts(release),
         "taxonomy_basis": _taxonomy_basis(release),
         "proposals": sorted(Counter(row["proposal"] for row in instances).items()),
         "notes": notes,
     }
+
+
+def _sources(release: Release) -> list[dict[str, Any]]:
+    """One row per source of scenes: what its scenes are like."""
+    columns = ["source", "width", "height", "gsd_m", "crs", "metric_crs", "how", "acquired"]
+    found: dict[str, list[dict[str, Any]]] = {}
+    for row in release.scenes.select(columns).to_pylist():
+        found.setdefault(row["source"], []).append(row)
+    return [
+        {
+            "name": name,
+            "n": len(rows),
+            "acquired": _listed(row["acquired"] for row in rows),
+            "size": " × ".join(_between([row[side] for row in rows], "d") for side in ("width", "height")),
+            "gsd": _between([row["gsd_m"] for row in rows], ".4f"),
+            **{key: _listed(row[key] for row in rows) for key in ("crs", "metric_crs", "how")},
+        }
+        for name, rows in sorted(found.items())
+    ]
+
+
+def _between(values: Sequence[float], form: str) -> str:
+    """Print the smallest and the largest value, once when they print alike."""
+    return " to ".join(dict.fromkeys(format(value, form) for value in (min(values), max(values))))
+
+
+def _listed(values: Iterable[str | None]) -> str:
+    """Print different values; many only as their number."""
+    names = sorted({"unknown" if value is None else value for value in values})
+    return ", ".join(names) if len(names) <= 3 else f"{len(names)} different"
 
 
 def _taxonomy_basis(release: Release) -> list[tuple[str, dict[str, int]]]:

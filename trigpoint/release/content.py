@@ -24,8 +24,9 @@ class ReleaseContent(NamedTuple):
         queries: Dicts with the keys of queries.jsonl.
         splits: Protocol → split document. protocols_left_out: Protocol → why the scenes cannot support it.
         rasters: Path in the release (`scenes/<id>.tif`) → file to copy.
-        taxonomy: The taxonomy, and its file.
+        taxonomy: The taxonomy, and its file. licences_file: What licences ask.
         prompts: Prompt files used.
+        sources: Rows of the manifest: every file that the build was made from, sorted.
         licences: Rows of the manifest. declared_licences: Layer → the licence it is released under as a whole.
         review: policy, note.
         unknown_is_other: Axis → reason.
@@ -47,7 +48,9 @@ class ReleaseContent(NamedTuple):
     rasters: dict[str, Path]
     taxonomy: Taxonomy
     taxonomy_file: Path
+    licences_file: Path
     prompts: list[Path]
+    sources: list[dict[str, str | None]]
     licences: list[dict[str, str | None]]
     declared_licences: dict[str, str]
     review: dict[str, str]

@@ -76,7 +76,8 @@ def write_release(folder: Path, content: ReleaseContent) -> dict[str, Any]:
     write_inputs(folder / "inputs", content)
     write_exports(folder / "exports", content)
     (folder / "taxonomy").mkdir(exist_ok=True)
-    shutil.copyfile(content.taxonomy_file, folder / "taxonomy" / content.taxonomy_file.name)
+    for file in (content.taxonomy_file, content.licences_file):
+        shutil.copyfile(file, folder / "taxonomy" / file.name)
     for prompt in content.prompts:
         (folder / "prompts").mkdir(exist_ok=True)
         shutil.copyfile(prompt, folder / "prompts" / prompt.name)
@@ -210,6 +211,7 @@ def write_manifest(folder: Path, content: ReleaseContent) -> dict[str, Any]:
         "versions": {"trigpoint": trigpoint.__version__, "python": platform.python_version(), **library_versions()},
         "counts": counts_of(content),
         "files": listed,
+        "sources": content.sources,
         "licences": content.licences,
         "declared_licences": content.declared_licences,
         "review": {**content.review, "states": dict(sorted(states.items()))},

@@ -59,13 +59,20 @@ def to_markdown(title: str, lead: Iterable[str], sheets: Iterable[Sheet]) -> str
     for sheet in sheets:
         lines += [f"## {_cell(sheet.title)}", ""]
         if sheet.rows:
-            rule = ["---"] * sheet.n_left + ["---:"] * (len(sheet.columns) - sheet.n_left)
-            lines += [f"| {' | '.join(map(_cell, sheet.columns))} |", f"|{'|'.join(rule)}|"]
-            lines += [f"| {' | '.join(map(_cell, row))} |" for row in sheet.rows]
-            lines.append("")
+            lines += [*table_lines(sheet), ""]
         lines += [f"- {_line(note)}" for note in sheet.notes]
         lines += [""] if sheet.notes else []
     return "\n".join(lines).rstrip("\n") + "\n"
+
+
+def table_lines(sheet: Sheet) -> list[str]:
+    """Lay out a table that has rows as lines of Markdown, without its title and notes."""
+    rule = ["---"] * sheet.n_left + ["---:"] * (len(sheet.columns) - sheet.n_left)
+    return [
+        f"| {' | '.join(map(_cell, sheet.columns))} |",
+        f"|{'|'.join(rule)}|",
+        *(f"| {' | '.join(map(_cell, row))} |" for row in sheet.rows),
+    ]
 
 
 def _line(text: str) -> str:

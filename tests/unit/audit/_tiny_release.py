@@ -8,6 +8,8 @@ answers are written down by hand.
 import hashlib
 import json
 import math
+import shutil
+from collections import Counter
 from pathlib import Path
 
 import numpy as np
@@ -20,6 +22,7 @@ from pycocotools import mask as coco_mask
 from rasterio.transform import Affine
 
 WIDTH, HEIGHT = 160, 128
+LICENCES = Path(__file__).parents[3] / "taxonomy" / "licences.v1.yaml"
 TAU = 3.0
 CRS84 = pyproj.CRS.from_user_input("OGC:CRS84")
 
@@ -316,6 +319,13 @@ def dct_matrix():
     return np.cos(np.pi * (2 * x + 1) * u / 64) * np.where(u == 0, math.sqrt(1 / 32), math.sqrt(2 / 32))
 
 
+def quality(pixels):
+    """Shares of the commonest colour and of pixels of 250 and more, counted one pixel after the other."""
+    colours = [tuple(colour) for colour in pixels.reshape(3, -1).T.tolist()]
+    most = max(Counter(colours).values())
+    return {"blank_share": most / len(colours), "bright_share": sum(min(colour) >= 250 for colour in colours) / len(colours)}
+
+
 def build_scene(folder, sources, scene_id):
     ground = Ground(scene_id)
     crs, t, metric, source = SCENES[scene_id]
@@ -341,6 +351,7 @@ def build_scene(folder, sources, scene_id):
         "image_up_deg": ground.image_up, "north_up": True, "valid_share": 1.0, "shorter_side_m": ground.side, "source": source,
         "source_sha256": sha256((sources / f"{source} ä.tif").read_bytes()), "window": [col, row, width, height], "licence": "CC0-1.0",
         "attribution": "nobody", "acquired": None, "how": "window", "poi_id": None, "outside": [],
+        "series_id": None, "cloud_share": None, **quality(noise[:, row : row + height, col : col + width]),
         **hashes(noise[:, row : row + height, col : col + width]),
         "geometry": shapely.to_wkb(ground.lonlat((0, 0, WIDTH, HEIGHT))),
     }  # fmt: skip
@@ -480,6 +491,7 @@ def build(folder: Path, sources: Path) -> None:
             "assets": {"image": {"href": f"../{scene['path']}"}, "masks": {"href": f"../{scene['mask_path']}"}},
         }  # fmt: skip
         (folder / f"stac/{scene['scene_id']}.json").write_text(dump(item))
+    shutil.copyfile(LICENCES, folder / "taxonomy/licences.v1.yaml")
     (folder / "schemas").mkdir()
     defined = {op: {"type": "object"} for op in ("cat", "and", "attr", "rel", "nearest", "farthest")}
     (folder / "schemas/program.v1.schema.json").write_text(dump({"$defs": defined}))
@@ -489,6 +501,14 @@ def build(folder: Path, sources: Path) -> None:
         "name": "tiny", "version": "1", "title": "Tiny", "description": "made by hand", "format_version": 1, "rules": RULES,
         "protocols_left_out": {"geographic": "all is in one place"},
         "config_sha256": "0" * 64, "versions": {}, "files": [], "unknown_is_other": {"roof": "every roof was looked at"}, "language": None,
+        "declared_licences": {"annotations": "ODbL-1.0"},
+        "sources": [
+            {
+                "source": scene["source"], "kind": "imagery", "origin": f"{scene['source']} ä.tif", "date": None,
+                "sha256": scene["source_sha256"],
+            }
+            for scene in sorted(scenes, key=lambda scene: scene["source"])
+        ] + [{"source": "osm", "kind": "footprints", "origin": "https://osm.example/town.gpkg", "date": "2026-01", "sha256": "1" * 64}],
         "licences": [
             {"source": "drone", "layer": "pixels", "licence": "CC0-1.0", "attribution": "nobody", "url": None},
             {"source": "mosaic", "layer": "pixels", "licence": "CC0-1.0", "attribution": "nobody", "url": None},

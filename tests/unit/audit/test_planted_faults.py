@@ -97,6 +97,48 @@ def manifest(change):
     return lambda folder: edit_json(folder, "manifest.json", change)
 
 
+def source_file(number, **values):
+    return manifest(lambda m: m["sources"][number].update(values))
+
+
+def second_raster(folder):
+    row = {"source": "drone", "kind": "imagery", "origin": "b.tif", "date": None, "sha256": "3" * 64}
+    manifest(lambda m: m["sources"].insert(0, row))(folder)
+
+
+def one_series(rows):
+    for row in rows:
+        row["series_id"] = "series-01"
+
+
+def one_source(rows):
+    for row in rows:
+        row.update(series_id="series-01", source="drone", geometry=rows[0]["geometry"])
+
+
+def more_than_all_clouds(rows):
+    for row, share in zip(rows, (1.5, None), strict=True):
+        row["cloud_share"] = share
+
+
+def licence_of(source, licence):
+    return manifest(lambda m: [row.update(licence=licence) for row in m["licences"] if row["source"] == source])
+
+
+def declared(**layers):
+    return manifest(lambda m: m["declared_licences"].update(layers))
+
+
+def attribution_dropped(folder):
+    licence_of("drone", "CC-BY-4.0")(folder)
+    declared(pixels="CC0-1.0")(folder)
+
+
+def mixed(folder):
+    licence_of("drone", "CC-BY-SA-4.0")(folder)
+    licence_of("mosaic", "CC-BY-NC-4.0")(folder)
+
+
 def split(change):
     return lambda folder: edit_json(folder, "splits/scene-disjoint.json", change)
 
@@ -470,6 +512,33 @@ FAULTS = [
     ("manifest: a licence gone", "licence_missing", "drone", manifest(lambda m: m["licences"].pop(0))),
     ("manifest: a licence of annotations gone", "licence_missing", "osm/way/1", manifest(lambda m: m["licences"].pop(2))),
     ("manifest: a licence that differs", "licence_differs", "s-utm", scene(put(licence="CC-BY-4.0"), "s-utm")),
+    ("sources: none", "manifest_key", "sources", manifest(lambda m: m.pop("sources"))),
+    ("sources: a digest that is none", "source_file_wrong", "sources[0]", source_file(0, sha256="1" * 63)),
+    ("sources: a kind that is none", "source_file_wrong", "sources[1]", source_file(1, kind="raster")),
+    ("sources: a path of a machine", "source_file_wrong", "sources[2]", source_file(2, origin="/home/me/town.gpkg")),
+    ("sources: a key in a URL", "source_file_wrong", "sources[2]", source_file(2, origin="https://osm.example/town.gpkg?key=1")),
+    ("sources: a time of day", "source_file_wrong", "sources[2]", source_file(2, date="2026-01-02T03:04:05Z")),
+    ("sources: one twice", "source_file_wrong", "sources", manifest(lambda m: m["sources"].append(m["sources"][2]))),
+    ("sources: two rasters of one", "source_file_wrong", "sources", second_raster),
+    ("sources: another raster", "scene_unpinned", "s-utm", source_file(0, sha256="2" * 64)),
+    ("sources: a raster gone", "scene_unpinned", "s-merc", manifest(lambda m: m["sources"].pop(1))),
+    ("sources: another date", "scene_value", "s-utm acquired", source_file(0, date="2026")),
+    ("sources: unlicensed", "licence_missing", "osm imagery", source_file(2, kind="imagery")),
+    ("series: of two places", "series_wrong", "series-01", lambda f: edit_rows(f, "scenes.parquet", one_series)),
+    ("series: of one source", "series_wrong", "series-01", lambda f: edit_rows(f, "scenes.parquet", one_source)),
+    ("series: an id that is none", "scene_value", "s-utm series_id", scene(put(series_id="winter"), "s-utm")),
+    ("quality: blank", "quality_wrong", "s-merc blank_share", scene(put(blank_share=0.3))),
+    ("quality: bright", "quality_wrong", "s-merc bright_share", scene(put(bright_share=0.3))),
+    ("quality: clouds", "quality_wrong", "s-merc cloud_share", lambda f: edit_rows(f, "scenes.parquet", more_than_all_clouds)),
+    ("licences: one that nobody knows", "licence_unknown", "osm (annotations)", licence_of("osm", "LicenseRef-mine")),
+    ("licences: declared, and unknown", "licence_unknown", "declared_licences.annotations", declared(annotations="mine")),
+    ("licences: a layer that is none", "manifest_value", "declared_licences.words", declared(words="CC0-1.0")),
+    ("licences: share-alike released otherwise", "licence_incompatible", "osm (annotations)", declared(annotations="CC-BY-4.0")),
+    ("licences: no derivatives", "licence_incompatible", "osm (annotations)", licence_of("osm", "CC-BY-ND-4.0")),
+    ("licences: no redistribution", "licence_incompatible", "drone (pixels)", licence_of("drone", "LicenseRef-proprietary")),
+    ("licences: attribution dropped", "licence_incompatible", "drone (pixels)", attribution_dropped),
+    ("licences: two that do not mix", "licence_incompatible", "licences (pixels)", mixed),
+    ("licences: terms gone", "licence_incompatible", "declared_licences", lambda f: (f / "taxonomy/licences.v1.yaml").unlink()),
     ("manifest: review states", "review_wrong", "review.states", instance("B1", put(review_state="accepted"))),
     ("files: audit of another manifest", "audit_stale", "manifest_sha256", stale_audit),
     ("files: a scene's raster gone", "scene_unreadable", "s-utm", lambda f: (f / "scenes/s-utm.tif").unlink()),

@@ -157,3 +157,20 @@ def test_secrets_of_a_url_come_from_the_environment_and_are_shown_nowhere(served
     monkeypatch.delenv("TILE_KEY")
     with pytest.raises(FetchError, match="the environment variable 'TILE_KEY' is not set"):
         web([]).get(url + "?key=${TILE_KEY}")
+
+
+def test_whoever_watches_is_told_of_waits_and_of_what_came(served: Served) -> None:
+    url = served.put("/a", Reply(b"busy", 429, {"Retry-After": "7"}), Reply(b"x" * 1_500_000))
+    said: list[str] = []
+    time_s = [100.0]
+
+    def wait(seconds: float) -> None:
+        time_s[0] += seconds
+
+    watched = Web(Manners(), sleep=wait, clock=lambda: time_s[0], tell=said.append)
+
+    watched.get(url)
+
+    assert time_s == [107.0]
+    assert said == ["the server is busy (429); waiting 7 s", "2 requests, 1.5 MB so far"]
+    assert watched.traffic == "2 requests, 1.5 MB"

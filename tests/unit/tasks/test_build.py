@@ -50,6 +50,29 @@ def test_release_has_every_part_and_audits_clean(built: Path) -> None:
     assert {q.level for q in Release.open(folder).queries} == {1, 2, 3, 4, 5}
 
 
+def test_the_card_says_nothing_of_language_where_there_is_none(built: Path) -> None:
+    card = (built.parent / "release" / "README.md").read_text(encoding="utf-8")
+    figures = sorted(path.name for path in (built.parent / "release" / "figures").iterdir())
+
+    assert figures == ["annotations.png", "images.png", "regions.png"]
+    assert "language.png" not in card and "| unique phrases |" not in card and "Free language" not in card
+
+
+def test_what_a_build_is_made_of_is_pinned_whatever_it_gives(built: Path, tmp_path: Path) -> None:
+    config = make_project(tmp_path / "p")
+    build(config)
+    text = (tmp_path / "p" / "b.geojson").read_text(encoding="utf-8")
+    (tmp_path / "p" / "b.geojson").write_text(text + "\n", encoding="utf-8")
+
+    build(config)
+    old, new = (
+        {(row["source"], row["kind"]): row["sha256"] for row in json.loads((folder / "release" / "manifest.json").read_text())["sources"]}
+        for folder in (built.parent, tmp_path / "p")
+    )
+
+    assert {key for key in old if old[key] != new[key]} == {("b", "footprints")}
+
+
 def test_a_built_release_has_nothing_to_do(built: Path) -> None:
     assert is_up_to_date(plan_build(Workspace(built)))
 
