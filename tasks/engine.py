@@ -25,6 +25,7 @@ import pyarrow as pa
 from storage.digests import code_digest
 from storage.locks import hold_lock, release_lock
 from tasks.calls import copy_calls
+from tasks.review import copy_decisions
 from tasks.stages import STEPS
 from tasks.steps import Done, Item, Made, Preparation, Step
 from tasks.tables import stacked_table, table_digest
@@ -238,8 +239,9 @@ def _summarise(step: Step, results: list[ItemResult], n_reused: int, seconds: fl
 
 
 def finish_build(build: Build, state: str, note: str = "") -> None:
-    """Copy the calls of language models into the catalogue, close the run there, and let others build in its work folder."""
+    """Copy the calls of language models and the decisions of people into the catalogue, close the run there, let others build."""
     copy_calls(build.workspace)
+    copy_decisions(build.workspace)
     build.workspace.catalogue.finish_run(build.run_id, state, note)
     release_lock(_lock_of(build.workspace))
 

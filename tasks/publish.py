@@ -12,7 +12,7 @@ from tasks.calls import prompt_files
 from tasks.language import released_language
 from tasks.scenes import collected_scenes, results_by_item
 from tasks.steps import Done, Item, Made
-from tasks.tables import all_rows, item_table
+from tasks.tables import all_rows, item_records, item_table
 from tasks.workspace import Workspace
 from trigpoint.config import licensed_inputs
 from trigpoint.errors import ArtefactError, InputError
@@ -21,11 +21,15 @@ from trigpoint.language.items import language_queries, rates_of, states_of
 from trigpoint.language.offline import NAME
 from trigpoint.licences import licences_file
 from trigpoint.records.language import LanguageItem
+from trigpoint.records.review import Decision
 from trigpoint.records.scene import Scene
 from trigpoint.records.stage import ArtefactRef, Drop, ItemResult
 from trigpoint.records.tables import INSTANCE_SCHEMA, SCENE_SCHEMA, SOURCE_FILE_SCHEMA
 from trigpoint.release.content import ReleaseContent, write_json
+from trigpoint.release.reviews import ReviewDocument, review_document
 from trigpoint.release.writer import write_release
+from trigpoint.review.apply import WAITS
+from trigpoint.review.ledger import item_from_json
 from trigpoint.scene_graph.graph import EDGE_SCHEMA
 
 
@@ -45,7 +49,7 @@ def plan(workspace: Workspace, done: Done) -> list[Item]:
         for entry in collected_scenes(workspace, done)
         if entry.scene.scene_id in graphs
     ]
-    steps = ("collect", "annotate", "boxes", "graph", "candidates", "selection", "calls", "language", "split")
+    steps = ("collect", "annotate", "boxes", "graph", "candidates", "selection", "calls", "language", "review", "split")
     inputs = [f"{step}:{result.item_id}:{result.content_sha256}" for step in steps for result in done[step]]
     drops = [drop.to_json() for step in steps for result in done[step] for drop in result.drops]
     vectors = _vector_files(workspace, {result.item_id for result in done["collect"]})
@@ -55,7 +59,7 @@ def plan(workspace: Workspace, done: Done) -> list[Item]:
         "collect": [result.to_json() for result in done["collect"]],
         "candidates": [result.to_json() for result in done["candidates"]],
         "selection": [result.to_json() for result in done["selection"]],
-        "language": [result.to_json() for result in done["language"]],
+        "review": [result.to_json() for result in done["review"]],
         "split": [result.to_json() for result in done["split"]],
         "drops": drops,
     }
@@ -89,6 +93,9 @@ def make(workspace: Workspace, item: Item) -> Made:
         shutil.rmtree(folder)
     content = gather_content(workspace, item.payload)
     if content.scenes.num_rows == 0:
+        waiting = [drop for drop in content.drops if drop.reason_code == WAITS and drop.stage == "annotate"]
+        if waiting:
+            raise InputError(f"the release has no scene yet: {len(waiting)} wait for people ({waiting[0].detail}); see `trigpoint review`")
         raise InputError("the release has no scene: every one was dropped or quarantined; see `trigpoint runs` for the reasons")
     manifest = write_release(folder, content)
     text = (folder / "manifest.json").read_bytes()
@@ -117,8 +124,9 @@ def gather_content(workspace: Workspace, payload: dict[str, Any]) -> ReleaseCont
             has_regions.add(scene.scene_id)
     selection = ItemResult.model_validate(payload["selection"][0])
     split = ItemResult.model_validate(payload["split"][0])
-    targets, items = released_language(workspace, [ItemResult.model_validate(value) for value in payload["language"]])
+    targets, items = released_language(workspace, [ItemResult.model_validate(value) for value in payload["review"]])
     left_out = item_table(workspace, split, "split_left_out").to_pylist()
+    review = _review(workspace, [*results["annotate"], *(ItemResult.model_validate(value) for value in payload["review"])])
     return ReleaseContent(
         identity={"name": config.name, "version": config.version, "title": config.title, "description": config.description},
         config_sha256=config.sha256(),
@@ -139,7 +147,8 @@ def gather_content(workspace: Workspace, payload: dict[str, Any]) -> ReleaseCont
         sources=_source_files(workspace, payload),
         licences=licences(workspace),
         declared_licences={str(layer): licence for layer, licence in config.licences.declared().items()},
-        review={"policy": config.review.policy, "note": config.review.note},
+        review=review.block,
+        reviews=review.lines,
         unknown_is_other=dict(config.unknown_is_other),
         certificate=_certificate(workspace, payload),
         targets=targets,
@@ -148,6 +157,13 @@ def gather_content(workspace: Workspace, payload: dict[str, Any]) -> ReleaseCont
         drops=[Drop.model_validate(value) for value in payload["drops"]],
         notes=item_table(workspace, selection, "note").column("text").to_pylist(),
     )
+
+
+def _review(workspace: Workspace, results: list[ItemResult]) -> ReviewDocument:
+    """Who decided what about the masks and sentences of the scenes."""
+    items = [item_from_json(record) for result in results for record in item_records(workspace, result, "review_item")]
+    decisions = [Decision.model_validate(record) for result in results for record in item_records(workspace, result, "decision")]
+    return review_document(items, decisions, workspace.config.review)
 
 
 def _source_files(workspace: Workspace, payload: dict[str, Any]) -> list[dict[str, str | None]]:

@@ -15,7 +15,7 @@ from trigpoint.records.review import Decision, ItemKind
 from trigpoint.records.scene import Scene
 from trigpoint.records.stage import Drop, ItemResult
 from trigpoint.review.apply import WAITS
-from trigpoint.review.ledger import Ledger
+from trigpoint.review.ledger import Ledger, item_to_json
 from trigpoint.review.policy import judge
 from trigpoint.review.sentences import is_for_people, review_item_of, reviewed
 
@@ -34,6 +34,13 @@ def plan(workspace: Workspace, done: Done) -> list[Item]:
             item.model_copy(update={"inputs": (*item.inputs, digest_json(decisions)), "payload": {**item.payload, "decisions": decisions}})
         )
     return items
+
+
+def copy_decisions(workspace: Workspace) -> int:
+    """Copy what the ledger of review has and the catalogue has not; only for the flow's own process. Returns the number of new rows."""
+    if not workspace.ledger.refresh():
+        return 0
+    return workspace.catalogue.import_records("review", workspace.ledger.records())
 
 
 class SentenceCheck:
@@ -90,6 +97,8 @@ def make(workspace: Workspace, item: Item) -> Made:
     tables = {
         "annotation": record_table(target.to_json() for target in targets),
         "language_item": record_table(one.to_json() for one in after),
+        "review_item": record_table(item_to_json(state.item) for _, state in sorted(states.items())),
+        "decision": record_table(item.payload["decisions"]),
         "verdict": record_table(verdict.to_json() for _, verdict in sorted(verdicts.items())),
     }
     return Made(tables, drops=drops, n_in=len(items), n_out=sum(one.state in RELEASED for one in after))

@@ -59,6 +59,7 @@ def _is_pair(form: str, polarity: str) -> bool:
 def check_language_queries(release: Release, lexicon: Lexicon, notes: Notebook) -> None:
     """Check what needs no scene of every language query: id, annotation, polarity, answer ids, and whether it names its category."""
     spoken: dict[tuple[str, str, str, tuple[str, ...]], str] = {}
+    by_people = {item.query_id for item in release.items.values() if item.people and item.verdict == "undecidable"}
     for query in release.language_queries.values():
         notes.count("language_queries")
         item = query.query_id
@@ -75,7 +76,7 @@ def check_language_queries(release: Release, lexicon: Lexicon, notes: Notebook) 
             if first != item:
                 notes.add("text_twice", FILE, item, "a text of its own", f"{text!r} also of {first}")
             if set(query.category) <= set(release.taxonomy.categories):
-                _check_names(query, text, lexicon.names_of_all(query.category), notes)
+                _check_names(query, text, lexicon.names_of_all(query.category), item in by_people, notes)
 
 
 def _check_query(release: Release, query: LanguageQuery, notes: Notebook) -> None:
@@ -104,15 +105,18 @@ def _check_query(release: Release, query: LanguageQuery, notes: Notebook) -> Non
         notes.add("category_wrong", FILE, item, list(annotation.category), list(query.category))
 
 
-def _check_names(query: LanguageQuery, text: str, names: list[str], notes: Notebook) -> None:
-    """A positive vocabulary text is a name of the category, a referring text holds one, a reasoning text holds none."""
+def _check_names(query: LanguageQuery, text: str, names: list[str], is_by_people: bool, notes: Notebook) -> None:
+    """A positive vocabulary text is a name of the category, a referring text holds one, a reasoning text holds none.
+
+    A name that no one listed may stand where people accepted it.
+    """
     held = [name for name in names if holds(text, name)]
     if query.polarity != "positive":
         return
     notes.count("language_names")
-    if query.form == "vocabulary" and not any(is_same(text, name) for name in names):
+    if query.form == "vocabulary" and not is_by_people and not any(is_same(text, name) for name in names):
         notes.add("text_not_a_name", FILE, query.query_id, f"a name: {', '.join(names)}", text)
-    if query.form == "referring" and not held:
+    if query.form == "referring" and not is_by_people and not held:
         notes.add("category_not_named", FILE, query.query_id, f"one of {', '.join(names)} in the text", text)
     if query.form == "reasoning" and held:
         notes.add("category_named", FILE, query.query_id, f"not {held[0]!r}", text)

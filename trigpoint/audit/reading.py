@@ -61,7 +61,7 @@ ANNOTATIONS, ITEMS = "annotations.jsonl", "language.jsonl"
 ANNOTATION_KEYS = ("annotation_id", "scene_id", "category", "name", "instance_ids", "boxable", "why_no_boxes")
 ITEM_KEYS = (
     "item_id", "annotation_id", "scene_id", "form", "polarity", "text", "original", "provider", "stage2", "verdict", "claims", "state",
-    "reason", "query_id",
+    "reason", "people", "query_id",
 )  # fmt: skip
 WORDS = ("synonyms", "broader", "narrower", "parts", "look_alikes", "vocabulary")
 """Lists of words of a category."""
@@ -206,6 +206,7 @@ class Item:
     claims: tuple[str, ...]
     state: str
     reason: str
+    people: int
     query_id: str | None
 
 
@@ -533,6 +534,7 @@ def _item(row: dict[str, Any]) -> Item:
     for name in ("stage2", "query_id"):
         if row[name] is not None:
             _must_be(str, name, row[name])
+    _must_be(int, "people", row["people"])
     _must_be(list, "claims", row["claims"])
     for claim in row["claims"]:
         if sorted(claim) != list(CLAIM_KEYS):

@@ -98,6 +98,7 @@ class LanguageItem(Record):
         claims: What was checked.
         state: `accepted`, `corrected` (by the graph), `edited` (by a person), `review` (people must decide), or `dropped`.
         reason: Why it is not accepted as it was written.
+        people: How many people accept the text as it is.
     """
 
     item_id: str
@@ -113,3 +114,4 @@ class LanguageItem(Record):
     claims: tuple[Claim, ...] = ()
     state: Literal["accepted", "corrected", "edited", "review", "dropped"]
     reason: str = ""
+    people: int = Field(default=0, ge=0)

@@ -28,7 +28,7 @@ class ReleaseContent(NamedTuple):
         prompts: Prompt files used.
         sources: Rows of the manifest: every file that the build was made from, sorted.
         licences: Rows of the manifest. declared_licences: Layer → the licence it is released under as a whole.
-        review: policy, note.
+        review: Policies, changes and agreement. reviews: Lines of reviews.jsonl: what people decided.
         unknown_is_other: Axis → reason.
         certificate: The manifest's block on how stable the answers are.
         drops: Everything that was dropped on the way.
@@ -53,7 +53,8 @@ class ReleaseContent(NamedTuple):
     sources: list[dict[str, str | None]]
     licences: list[dict[str, str | None]]
     declared_licences: dict[str, str]
-    review: dict[str, str]
+    review: dict[str, Any]
+    reviews: list[dict[str, Any]]
     unknown_is_other: dict[str, str]
     certificate: dict[str, Any]
     targets: list[LanguageTarget]

@@ -71,6 +71,8 @@ def write_release(folder: Path, content: ReleaseContent) -> dict[str, Any]:
     if content.language is not None:
         write_json_lines(folder / "annotations.jsonl", [target.to_json() for target in content.targets])
         write_json_lines(folder / "language.jsonl", language_lines(content))
+    if content.reviews:
+        write_json_lines(folder / "reviews.jsonl", content.reviews)
     for protocol, document in sorted(content.splits.items()):
         write_json(folder / "splits" / f"{protocol}.json", document)
     write_inputs(folder / "inputs", content)

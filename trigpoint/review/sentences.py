@@ -67,10 +67,12 @@ def _reviewed(item: LanguageItem, state: ItemState | None, verdict: Verdict | No
         if checked.verdict == "contradicted":
             wrong = "; ".join(f"{claim.text!r}: {claim.measured}" for claim in checked.claims if claim.verdict == "contradicted")
             return item.model_copy(update={"state": "dropped", "reason": f"edited, and contradicted by the ground: {wrong}"})
+    said = {vote.who: vote.verdict for vote in state.votes}
+    item = item.model_copy(update={"people": sum(verdict == "accept" for verdict in said.values())})
     if verdict.status == "rejected":
         return item.model_copy(update={"state": "dropped", "reason": "rejected in review"})
     if verdict.status in ("waiting", "returned"):
         return item.model_copy(update={"state": "review", "reason": f"{verdict.status} by the policy of review"})
-    if item.state == "review" and any(vote.verdict == "accept" for vote in state.votes):
+    if item.state == "review" and item.people:
         return item.model_copy(update={"state": "accepted"})
     return item

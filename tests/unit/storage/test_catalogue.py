@@ -227,18 +227,18 @@ def test_release_of_the_same_manifest_is_one_row(catalogue: Catalogue) -> None:
 
 def test_records_are_imported_once_and_kept_whole(catalogue: Catalogue) -> None:
     reviews = [
-        {"subject_kind": "instance", "subject_id": "i-1", "state": "accepted", "more": [1, 2]},
-        {"subject_id": "i-2", "state": "returned"},
+        {"kind": "mask", "item_id": "i-1", "action": "accept", "more": [1, 2]},
+        {"item_id": "i-2", "action": "return"},
     ]
     calls = [{"call_key": "k", "model": "m", "input_tokens": 12, "seconds": 0.25, "status": "ok"}, {"input_tokens": "many"}]
 
     assert catalogue.import_records("review", reviews) == 2
-    assert catalogue.import_records("review", [*reviews, {"subject_id": "i-3"}]) == 1
+    assert catalogue.import_records("review", [*reviews, {"item_id": "i-3"}]) == 1
     assert catalogue.import_records("llm_call", calls) == 2
     assert catalogue.import_records("llm_call", []) == 0
 
-    rows = catalogue.select("SELECT subject_id, state, record_json FROM review ORDER BY 1").rows
-    assert [row[:2] for row in rows] == [("i-1", "accepted"), ("i-2", "returned"), ("i-3", None)]
+    rows = catalogue.select("SELECT item_id, action, record_json FROM review ORDER BY 1").rows
+    assert [row[:2] for row in rows] == [("i-1", "accept"), ("i-2", "return"), ("i-3", None)]
     assert json.loads(rows[0][2]) == reviews[0]
     tokens = catalogue.select("SELECT model, input_tokens, seconds FROM llm_call ORDER BY model NULLS LAST").rows
     assert tokens == [("m", 12, 0.25), (None, None, None)]

@@ -1,0 +1,73 @@
+"""Who decided what about the parts of a release, as the release tells it: reviews.jsonl and the manifest's block."""
+
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
+
+from trigpoint.config import ReviewConfig, ReviewRule
+from trigpoint.records.review import Decision
+from trigpoint.review.agreement import report
+from trigpoint.review.ledger import Ledger, ReviewItem, instance_id_of, version_of
+
+
+class ReviewDocument(NamedTuple):
+    """What a release says of its review.
+
+    Attributes:
+        lines: Of reviews.jsonl, in order of writing within a scene.
+        block: The manifest's block `review`, without the counts of states.
+    """
+
+    lines: list[dict[str, Any]]
+    block: dict[str, Any]
+
+
+def review_document(items: Iterable[ReviewItem], decisions: Sequence[Decision], config: ReviewConfig) -> ReviewDocument:
+    """Tell the review of a release; people are numbered in the order of the lines unless their names are published.
+
+    Args:
+        items: What was proposed in the scenes of the release.
+        decisions: On these scenes, in order of writing within a scene.
+        config: The policies.
+    """
+    names = _Names(config.publish_names)
+    lines = [_line(decision, names) for decision in decisions]
+    found = report(Ledger(decisions).states(items).values())
+    for pair in found["agreement"]["cohen"]:
+        pair["who"] = [names.of(who) for who in pair["who"]]
+    block = {**_rule(config, names), "sentences": _rule(config.rule_for_sentences, names), "note": config.note, **found}
+    return ReviewDocument(lines, block)
+
+
+class _Names:
+    def __init__(self, published: bool) -> None:
+        self.published = published
+        self._number: dict[str, int] = {}
+
+    def of(self, who: str) -> str:
+        return who if self.published else f"person-{self._number.setdefault(who, len(self._number) + 1)}"
+
+
+def _rule(rule: ReviewRule, names: _Names) -> dict[str, Any]:
+    groups = [[names.of(who) for who in group] for group in rule.groups]
+    return {"policy": rule.policy, "groups": groups, "rounds": rule.n_rounds, "sample_share": rule.sample_share}
+
+
+def _line(decision: Decision, names: _Names) -> dict[str, Any]:
+    made = {instance_id_of(decision.scene_id, part): version_of(part.value) for part in decision.parts}
+    if decision.after is not None:
+        made[decision.item_id] = version_of(decision.after)
+    return {
+        "decision_id": decision.decision_id,
+        "item_id": decision.item_id,
+        "kind": decision.kind,
+        "scene_id": decision.scene_id,
+        "action": decision.action,
+        "who": names.of(decision.who),
+        "role": decision.role,
+        "round": decision.round,
+        "version": decision.version,
+        "made": made,
+        "merged": list(decision.merged),
+        "undoes": decision.undoes,
+        "reason": decision.reason if names.published else None,
+    }
