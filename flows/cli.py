@@ -577,7 +577,7 @@ def _show_calls(workspace: Workspace, report: CallsReport) -> None:
     """Print a line per target, then the sum, what is left, and what is unsettled."""
     columns = ("scene", "category", "stage 1", "stage 2", "model", "calls", "in", "out", "cost", "unsettled")
     rows = (
-        (t.scene_id, t.category, t.generated, t.verified, t.model, t.n_calls, t.tokens_in, t.tokens_out, _money(t.cost), t.n_unsettled)
+        (t.scene_id, t.category, t.generated, t.verified, t.model, t.n_calls, t.tokens_in, t.tokens_out, _money(t.cost, 6), t.n_unsettled)
         for t in report.targets
     )
     out.print(make_table(columns, rows))
@@ -602,8 +602,8 @@ def _show_calls(workspace: Workspace, report: CallsReport) -> None:
         print_line(f"not counted: {_counted(report.n_others, 'call')} that other releases or versions paid for")
 
 
-def _money(amount: float | None) -> str:
-    return "no price" if amount is None else f"{amount:.4f}"
+def _money(amount: float | None, digits: int = 4) -> str:
+    return "no price" if amount is None else f"{amount:.{digits}f}"
 
 
 def _existing_catalogue(config: Path) -> Any:

@@ -152,12 +152,10 @@ class CallRecord:
         with self._lock:
             self._refresh()
             data = os.pread(self._file, self._read_to, 0)
-        start = 0
         for raw in _whole_lines(data):
-            with contextlib.suppress(_DamageError):
+            with contextlib.suppress(_DamageError, KeyError, ValidationError):
                 body = _body_of(raw)
-                yield str(body["at"]), self._line_at(start, len(raw))
-            start += len(raw)
+                yield str(body["at"]), _line_of(body)
 
     def catalogue_rows(self) -> Iterator[dict[str, Any]]:
         """Yield what the catalogue holds of calls: a row per asked or answered line, in the order of writing, always the same one."""
@@ -235,8 +233,7 @@ class CallRecord:
     def _line_at(self, start: int, length: int) -> Line:
         raw = os.pread(self._file, length, start)
         try:
-            line = _body_of(raw)["line"]
-            return _FORMS[line["line"]].model_validate_json(json.dumps(line))
+            return _line_of(_body_of(raw))
         except (_DamageError, KeyError, ValidationError) as error:
             raise ArtefactError(
                 f"record of calls {self.path}: the line at byte {start} cannot be read: {error}; restore the file from a copy"
@@ -288,6 +285,11 @@ def _body_of(raw: bytes) -> dict[str, Any]:
         raise _DamageError("its bytes do not have its sha256")
     found: dict[str, Any] = json.loads(body)
     return found
+
+
+def _line_of(body: dict[str, Any]) -> Line:
+    line = body["line"]
+    return _FORMS[line["line"]].model_validate_json(json.dumps(line))
 
 
 class _Claims:

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +15,10 @@ from tasks import engine, tables
 from tasks.builds import forget_quarantined
 from tasks.engine import Build, plan_step, run_step, start_build
 from tasks.stages import STAGES, STEPS
-from tasks.steps import Done, Item, Made, Step
+from tasks.steps import Done, Item, Made, Preparation, Step
 from tasks.tables import all_rows, item_table
 from tasks.workspace import Workspace
-from trigpoint.errors import ConfigError, InputError
+from trigpoint.errors import BudgetError, ConfigError, InputError
 
 ROOT = Path(__file__).parents[3]
 
@@ -178,6 +179,39 @@ def test_item_table_returns_that_items_rows_alone(workspace: Workspace, toy: Toy
     build = run(workspace, toy({"a": "1", "b": "1"})[0])
 
     assert [item_table(workspace, r, "poi").to_pylist() for r in build.done["toy"]] == [[{"poi_id": "a-1"}], [{"poi_id": "b-1"}]]
+
+
+def test_a_step_prepares_once_with_what_is_to_be_worked_on_before_any_of_it(workspace: Workspace, toy: Toy) -> None:
+    run(workspace, toy({"a": "1", "b": "1"})[0])
+    step, called = toy({"a": "1", "b": "2", "c": "1", "d": "1"})
+    prepared: list[list[str]] = []
+
+    def prepare(_: Workspace, items: list[Item], _watch: Preparation) -> None:
+        assert called == []
+        prepared.append([item.item_id for item in items])
+
+    run(workspace, replace(step, prepare=prepare))
+    run(workspace, replace(step, prepare=prepare))
+
+    assert prepared == [["b", "c", "d"]]
+    assert called == ["b", "c", "d"]
+
+
+def test_what_cannot_be_prepared_ends_the_run_as_stopped_and_the_next_one_goes_on(workspace: Workspace, toy: Toy) -> None:
+    step, called = toy({"a": "1", "b": "1"})
+
+    def prepare(_: Workspace, items: list[Item], _watch: Preparation) -> None:
+        raise BudgetError("no more money")
+
+    with pytest.raises(BudgetError, match="no more money"):
+        run(workspace, replace(step, prepare=prepare))
+    stopped = workspace.catalogue.list_runs(1)[0]
+    build = run(workspace, step)
+
+    assert (stopped.state, stopped.note) == ("stopped", "toy: no more money")
+    assert [row.state for row in workspace.catalogue.list_stage_runs(stopped.run_id)] == ["stopped"]
+    assert called == ["a", "b"]
+    assert [result.item_id for result in build.done["toy"]] == ["a", "b"]
 
 
 def _die(step_name: str) -> None:
