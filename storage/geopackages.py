@@ -28,6 +28,9 @@ MAX_LIST_BYTES = 256 << 20
 MAX_BYTES = 4 << 30
 """Largest GeoPackage that is read."""
 
+GPKG_VERSION = "1.3"
+"""Version of the format: programs of 2022 and later know it."""
+
 _WRITTEN_AT = "2000-01-01T00:00:00.000Z"
 """A GeoPackage must say when it was written; ours are the same bytes whenever they are written, and say a day of no meaning."""
 
@@ -54,7 +57,8 @@ def write_geopackage(path: Path, layers: Iterable[VectorLayer], styles: Mapping[
             geometries: Any = list(layer.geometries)
             table = geopandas.GeoDataFrame(values, geometry=geometries, crs=layer.crs)
             table = table.astype(dict.fromkeys(columns, "str"))
-            pyogrio.write_dataframe(table, path, layer=layer.name, driver="GPKG", geometry_type="MultiPolygon", append=path.exists())
+            how: dict[str, Any] = {"driver": "GPKG", "geometry_type": "MultiPolygon", "append": path.exists(), "VERSION": GPKG_VERSION}
+            pyogrio.write_dataframe(table, path, layer=layer.name, **how)
     except (DataSourceError, DataLayerError, OSError) as error:
         raise VectorError(f"GeoPackage {str(path)!r} cannot be written: {error}; check the folder") from error
     finally:

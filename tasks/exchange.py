@@ -8,6 +8,7 @@ import json
 import os
 import tempfile
 from collections.abc import Mapping, Sequence
+from itertools import takewhile
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 from xml.etree import ElementTree
@@ -20,7 +21,7 @@ from storage.rasters import read_scene_tif
 from tasks import annotate
 from tasks.engine import plan_step
 from tasks.scenes import SceneInput, collected_scenes
-from tasks.stages import STEPS, steps_of
+from tasks.stages import STEPS
 from tasks.steps import Done
 from tasks.tables import item_records
 from tasks.workspace import Workspace
@@ -94,13 +95,14 @@ def open_exchange(workspace: Workspace) -> Opened:
     """Read the scenes that were collected, the masks that are proposed in them, and what people decided.
 
     Raises:
-        InputError: scenes are not collected yet.
+        InputError: scenes are not collected yet, or what else comes before `annotate` is not done.
     """
     done: Done = {}
-    for step in steps_of("collect"):
+    for step in takewhile(lambda step: step.name != "annotate", STEPS.values()):
         planned = plan_step(workspace, step, done)
         if planned.todo:
-            raise InputError(f"stage 'collect' is not up to date ({len(planned.todo)} items to do); run `trigpoint stage annotate` first")
+            n = f"{len(planned.todo)} of {len(planned.items)} items are new or changed"
+            raise InputError(f"step {step.name!r} has to be done first: {n}; run `trigpoint stage {step.stage}`")
         done[step.name] = sorted((r for r in planned.known.values() if r.status == "done"), key=lambda r: r.item_id)
     entries = {entry.scene.scene_id: entry for entry in collected_scenes(workspace, done)}
     planned = plan_step(workspace, STEPS["annotate"], done)

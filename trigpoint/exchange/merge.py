@@ -196,9 +196,12 @@ class _Import:
         if not lie_on_it or any(shared_px(first, second) for first, second in combinations(masks, 2)):
             self._refuse(group, f"it is {len(group)} times in the file, and they are no parts that lie apart; a new item has no item_id")
             return
+        parts = tuple(new_part(state.item.scene_id, one.value.mask, one.value.category) for one in group)
+        if any(set(parts) == set(one.parts) and one.decision_id not in state.undone for one in state.decisions if one.action == "split"):
+            self._unchanged.add(item_id)  # imported before
+            return
         if not self._may_change(group[0].place, state, self._seen(group[0], state)):
             return
-        parts = tuple(new_part(state.item.scene_id, one.value.mask, one.value.category) for one in group)
         more = {"action": "split", "parts": parts, "before": state.value, "reason": f"split in {self._program}"}
         self._plan_decision("split", group[0], state, more)
 
@@ -240,6 +243,7 @@ class _Import:
             and item.item_id not in broken
             and item.item_id in self._states
             and self._states[item.item_id].fate == "here"
+            and not _is_rejected(self._states[item.item_id])
         }
 
     def _match_redrawn(self, new: list[Incoming], missing: set[str]) -> list[Incoming]:
@@ -317,6 +321,10 @@ class _Import:
             n = sum(item.scene_id in absent for item in export.items)
             shown = ", ".join(absent[:3]) + (f" and {len(absent) - 3} more" if len(absent) > 3 else "")
             self._remarks.append(f"not in the file, and left as they are: {shown} with {n} items")
+
+
+def _is_rejected(state: ItemState) -> bool:
+    return bool(state.votes) and state.votes[-1].verdict == "reject"
 
 
 def _box_distance(first: np.ndarray, second: np.ndarray) -> float:

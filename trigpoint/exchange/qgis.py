@@ -60,13 +60,13 @@ def _add_style(root: Element, categories: Sequence[str]) -> None:
         SubElement(editable, "field", name=name, editable="0")
 
 
-def _add_symbol(symbols: Element, name: str, rgb: tuple[int, int, int]) -> None:
+def _add_symbol(symbols: Element, name: str, rgb: tuple[int, int, int], fill_style: str = "solid") -> None:
     red, green, blue = rgb
     symbol = SubElement(symbols, "symbol", type="fill", name=name, alpha="1", clip_to_extent="1", force_rhr="0")
     fill = SubElement(symbol, "layer", {"class": "SimpleFill", "enabled": "1", "locked": "0", "pass": "0"})
     for key, value in (
         ("color", f"{red},{green},{blue},60"),
-        ("style", "solid"),
+        ("style", fill_style),
         ("outline_color", f"{red},{green},{blue},255"),
         ("outline_style", "solid"),
         ("outline_width", "0.4"),
@@ -107,7 +107,7 @@ def project_text(title: str, layers: Iterable[ProjectLayer], categories: Sequenc
     found = SubElement(root, "projectlayers")
     order = SubElement(root, "layerorder")
     for k, layer in enumerate(listed):
-        layer_id, provider = f"layer_{k}", "ogr" if layer.is_vector else "gdal"
+        layer_id, provider = f"layer_{k:012d}", "ogr" if layer.is_vector else "gdal"  # QGIS passes over ids of 10 characters and less
         shown = {"id": layer_id, "name": layer.name, "source": layer.source, "providerKey": provider}
         SubElement(tree, "layer-tree-layer", shown, checked="Qt::Checked", expanded="0")
         SubElement(order, "layer", id=layer_id)
@@ -123,7 +123,7 @@ def project_text(title: str, layers: Iterable[ProjectLayer], categories: Sequenc
             _add_style(entry, categories)
         elif layer.is_vector:
             renderer = SubElement(entry, "renderer-v2", type="singleSymbol", enableorderby="0", forceraster="0", symbollevels="0")
-            _add_symbol(SubElement(renderer, "symbols"), "0", (255, 255, 255))
+            _add_symbol(SubElement(renderer, "symbols"), "0", (255, 255, 255), "no")
     if listed:
         canvas = SubElement(root, "mapcanvas", name="theMapCanvas")
         same = [layer.bounds for layer in listed if layer.crs == listed[0].crs]
