@@ -194,7 +194,7 @@ class _Writer:
                 yield Planted(f"the {wrong} {self.name} of the scene", False, "size")
         stretch = self.nodes.length_m[own] ** 2 / area[own]
         if stretch.min() > 3.2 or stretch.max() < 1.4:
-            yield Planted(f"the elongated {self.name} of the scene", stretch.min() > 3.2, "shape")
+            yield Planted(f"the elongated {self.name} of the scene", bool(stretch.min() > 3.2), "shape")
         for position, anchor in self.anchors:
             if not self.nodes.countable[position] or self.nodes.cut[position]:
                 continue

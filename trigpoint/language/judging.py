@@ -314,6 +314,8 @@ class ClaimJudge:
         measured = f"a gap of {gap:.0f}° between those that are near"
         if gap <= SURROUNDED_GAP_DEG:
             return "supported", measured
+        if any(min(self._graph.distance_column(k)[own] for k in others) > NEAR_SLACK * self._scene.near_m for own in self._own):
+            return "contradicted", "none of them is near"
         widest = max(self._gap_deg(own, others, NEAR_SLACK * self._scene.near_m) for own in self._own)
         is_compact = (self._nodes.length_m[self._own] ** 2 <= NOT_ELONGATED * 2 * self._nodes.area_m2[self._own]).all()
         return ("contradicted" if widest >= OPEN_GAP_DEG and is_compact else "undecidable"), measured
