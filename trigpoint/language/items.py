@@ -92,7 +92,7 @@ def _state_of(checked: Checked, draft: Draft) -> tuple[Literal["accepted", "corr
     return "dropped", draft.text, wrong
 
 
-RELEASED = ("accepted", "corrected")
+RELEASED = ("accepted", "corrected", "edited")
 """States whose sentences may be released."""
 
 
