@@ -251,6 +251,10 @@ class AnnotationConfig(VectorConfig):
     """Polygons that a person drew."""
 
     category_property: str = Field(default="category", description="Property that holds a taxonomy category (or several, joined by +)")
+    separable_property: str = Field(
+        default="separable",
+        description="Property that is false where things cannot be told apart at this resolution: their category gets no boxes in that scene",
+    )
 
 
 class GridConfig(ConfigPart):

@@ -25,10 +25,12 @@ class MaskValue(Record):
     Attributes:
         mask: The pixels as drawn, before ownership is decided.
         category: Category ids, one per axis.
+        separable: Instances can be told apart here at this resolution; else the annotation gets no boxes.
     """
 
     mask: MaskCrop
     category: tuple[str, ...] = Field(min_length=1, max_length=16)
+    separable: bool = True
 
 
 class SentenceValue(Record):

@@ -52,7 +52,8 @@ class SceneReview:
             except InputError:  # covers no pixel centre: nothing to look at
                 unseen.append(item)
                 continue
-            self.items.append(ReviewItem(item.instance_id, "mask", self._scene_id, MaskValue(mask=mask, category=item.categories)))
+            value = MaskValue(mask=mask, category=item.categories, separable=item.separable)
+            self.items.append(ReviewItem(item.instance_id, "mask", self._scene_id, value))
         states = self._ledger.states_of_scene(self._scene_id, self.items)
         sources = _Sources(states, by_id)
         kept = unseen
@@ -82,7 +83,7 @@ class SceneReview:
         outline, area_m2 = (
             (polygon, float(polygon.area) * self._pixel_area_m2) if is_redrawn else (before.polygon, before.whole_area_m2)  # type: ignore[union-attr]
         )
-        return Placed(state.item.item_id, proposal, outline, area_m2, value.category, source_ids, "edited", is_redrawn)
+        return Placed(state.item.item_id, proposal, outline, area_m2, value.category, source_ids, "edited", is_redrawn, value.separable)
 
     def _drop(self, item_id: str, reason_code: str, detail: str) -> Drop:
         return Drop(

@@ -171,3 +171,9 @@ def test_too_many_instances_are_refused() -> None:
         decide_ownership(
             [Claim(str(k), 1.0, crop_mask(shapely.box(0, 0, 1, 1), 2, 2), 1) for k in range(65_536)], np.ones((2, 2), dtype=bool)
         )
+
+
+def test_what_cannot_be_told_apart_gets_no_boxes() -> None:
+    near, far = proposal("near", 10, 10, 40, 40), proposal("far", 60, 10, 90, 40)
+    made = annotate_scene("s", [near._replace(separable=False), far], FRAME, ALL, TAXONOMY, RULES)
+    assert {row["source_ids"][0]: row["boxable"] for row in made.rows} == {"near": False, "far": True}
