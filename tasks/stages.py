@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from tasks import annotate, boxes, calls, collect, graph, language, publish, query, review, split
+from tasks import annotate, boxes, calls, collect, graph, language, propose, publish, query, review, split
 from tasks.steps import Step
 from tasks.workspace import Workspace
 from trigpoint.config import LANGUAGE_PLACES, ReviewRule
@@ -48,6 +48,18 @@ _ALL: tuple[Step, ...] = (
         data_files=_taxonomy,
         libraries=(*_GEOMETRY, "osmium", "pyogrio", "geopandas"),
         catalogue_tables=("poi", "scene"),
+    ),
+    Step(
+        name="propose",
+        stage="annotate",
+        module="tasks.propose",
+        plan=propose.plan,
+        make=propose.make,
+        settings=lambda _: {},
+        data_files=_taxonomy,
+        libraries=(*_GEOMETRY, "scipy", "scikit-image", "pyogrio", "geopandas"),
+        is_parallel=False,
+        prepare=propose.prepare,
     ),
     Step(
         name="annotate",

@@ -71,7 +71,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Project:
     config = make_project(folder / "p")
     report = parsed(told("build", config, "--plain", "--json"))
     assert (report["state"], report["findings"], report["quarantined"]) == ("done", [], [])
-    assert [Path(report["release"]), len(report["stages"])] == [folder / "p" / "release", 11]
+    assert [Path(report["release"]), len(report["stages"])] == [folder / "p" / "release", 13]
     release = folder / "p" / "release"
     first = parsed((release / "queries.jsonl").read_text(encoding="utf-8").splitlines()[0])
     truth = folder / "truth.jsonl"

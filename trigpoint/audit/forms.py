@@ -40,7 +40,7 @@ NUMBERS = (
 )  # fmt: skip
 STORED = (*DIRECTIONS, "near", "far", "touches", *TOPOLOGY)
 OUTLINE_KEYS = ("algorithm", "library", "start_vertex", "tolerance_px")
-PROPOSALS = ("vector", "annotator")
+PROPOSALS = ("annotator", "vector", "sam2", "classical")
 HOW = ("grid", "window", "poi")
 ISO_DATE = re.compile(r"\d{4}(-\d{2}(-\d{2})?)?")
 SERIES = re.compile(r"series-[0-9a-f]+")
@@ -249,7 +249,7 @@ def _check_instance_values(release: Release, instance: Instance, notes: Notebook
         notes.add("instance_value", "instances.parquet", f"{item} proposal", " or ".join(PROPOSALS), instance.proposal)
     if not instance.source_ids or not instance.review_state:
         notes.add("instance_value", "instances.parquet", item, "source_ids and review_state", "one is empty")
-    least = release.rule("min_instance_px", 0) if instance.proposal == "vector" else release.rule("min_drawn_instance_px", 0)
+    least = release.rule("min_drawn_instance_px" if instance.proposal == "annotator" else "min_instance_px", 0)
     if instance.countable and not instance.cut and instance.area_px + instance.moved_px < least:
         notes.add("instance_too_small", "instances.parquet", item, f"at least {least:g} px of a thing seen whole", instance.area_px)
 

@@ -59,16 +59,15 @@ class Kept(NamedTuple):
     instead_of: dict[int, Pair]
 
 
-def drop_duplicates(crops: Sequence[CropMask], order: Sequence[int], threshold: float = SAME_THING_IOU) -> Kept:
+def drop_duplicates(pairs: Sequence[Pair], order: Sequence[int]) -> Kept:
     """Keep, of masks of one thing, the first in `order`; a mask goes only because of one that stays.
 
     Args:
-        crops: Masks in scene coordinates.
+        pairs: Which masks are one thing, from `same_things`.
         order: All places, the best first.
-        threshold: IoU from which two masks are one thing.
     """
     near: dict[int, list[tuple[int, float]]] = {}
-    for k, m, iou in same_things(crops, threshold):
+    for k, m, iou in pairs:
         near.setdefault(k, []).append((m, iou))
         near.setdefault(m, []).append((k, iou))
     kept: set[int] = set()

@@ -6,7 +6,7 @@ from typing import NamedTuple
 from trigpoint.identity import make_id
 from trigpoint.masks.crops import record_of_mask
 from trigpoint.masks.rasterise import CropMask
-from trigpoint.proposals.duplicates import drop_duplicates
+from trigpoint.proposals.duplicates import drop_duplicates, same_things
 from trigpoint.proposals.masks import remove_specks
 from trigpoint.proposals.settings import SAME_THING_IOU
 from trigpoint.proposals.tiles import Joined, join_pieces
@@ -101,7 +101,7 @@ def settle_answers(
             crops.append(crop)
     areas = [crop.area_px for crop in crops]
     order = sorted(range(len(found)), key=lambda k: (-(found[k].score or 0.0), -areas[k], found[k].proposal_id))
-    kept = drop_duplicates(crops, order, cleaning.duplicate_iou)
+    kept = drop_duplicates(same_things(crops, cleaning.duplicate_iou), order)
     for place, pair in sorted(kept.instead_of.items()):
         why = f"mask IoU {pair.iou:.4f} with {_item(found[pair.first])}, which is kept"
         drops.append(_drop(scene_id, _item(found[place]), "proposal_duplicate", why))

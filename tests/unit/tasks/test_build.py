@@ -121,8 +121,8 @@ def test_only_what_changed_is_made_again(built: Path, tmp_path: Path) -> None:
     again = {s.notes[0]: s.n_items - s.n_reused for s in build(config).summaries}
 
     assert again == {
-        "collect": 0, "annotate": 2, "boxes": 1, "graph": 1, "candidates": 1, "selection": 1, "calls": 0, "language": 0,
-        "split": 1, "publish": 1,
+        "collect": 0, "propose": 0, "annotate": 2, "boxes": 1, "graph": 1, "candidates": 1, "selection": 1, "calls": 0, "language": 0,
+        "review": 0, "split": 1, "publish": 1,
         "audit": 1,
     }  # fmt: skip
 
