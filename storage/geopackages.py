@@ -17,7 +17,7 @@ from pyogrio.errors import DataLayerError, DataSourceError
 from storage.documents import NamedBytes, parse_json
 from storage.vectors import read_features
 from trigpoint.errors import VectorError
-from trigpoint.exchange.geopackage import MASKS, VectorLayer
+from trigpoint.exchange.geopackage import MASK_COLUMNS, MASKS, VectorLayer
 
 LIST_TABLE = "trigpoint_export"
 """Table with one row: the list of the export as JSON. A layer that is saved as another file leaves it behind."""
@@ -52,7 +52,7 @@ def write_geopackage(path: Path, layers: Iterable[VectorLayer], styles: Mapping[
     pyogrio.set_gdal_config_options({"OGR_CURRENT_DATE": _WRITTEN_AT})
     try:
         for layer in layers:
-            columns = sorted({key for row in layer.rows for key in row}) or ["item_id", "scene_id", "category", "seen"]
+            columns = sorted({key for row in layer.rows for key in row}) or list(MASK_COLUMNS)
             values: dict[str, Any] = {column: [row.get(column) for row in layer.rows] for column in columns}
             geometries: Any = list(layer.geometries)
             table = geopandas.GeoDataFrame(values, geometry=geometries, crs=layer.crs)

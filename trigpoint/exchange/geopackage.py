@@ -36,6 +36,9 @@ MASKS, SCENES = "masks", "scenes"
 SCENE_KEY, CATEGORY_KEY = "scene_id", "category"
 """Further columns of the layer of masks."""
 
+MASK_COLUMNS = (CATEGORY_KEY, ITEM_KEY, SCENE_KEY, SEEN_KEY)
+"""All of its columns."""
+
 INSIDE_SHARE = 0.5
 """Share of a new polygon that must lie in a scene for the scene to be taken for its own, when the polygon does not name one."""
 
