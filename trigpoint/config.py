@@ -253,7 +253,7 @@ class AnnotationConfig(VectorConfig):
     category_property: str = Field(default="category", description="Property that holds a taxonomy category (or several, joined by +)")
     separable_property: str = Field(
         default="separable",
-        description="Property that is false where things cannot be told apart at this resolution: their category gets no boxes in that scene",
+        description="False where things cannot be told apart at this resolution: their category gets no boxes in that scene",
     )
 
 
