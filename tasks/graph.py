@@ -18,31 +18,12 @@ from trigpoint.records.scene import Scene
 from trigpoint.records.stage import Drop, ItemResult
 from trigpoint.records.tables import DISTANCE_SCHEMA
 from trigpoint.scene_graph.build import SceneMasks, build_graph, outlines_to_ground
-from trigpoint.scene_graph.graph import EDGE_SCHEMA, Nodes, SceneGraph, algebra_violations, verdicts_from_edges
+from trigpoint.scene_graph.graph import EDGE_SCHEMA, SceneGraph, algebra_violations, nodes_from_rows, verdicts_from_edges
 
 
 def plan(workspace: Workspace, done: Done) -> list[Item]:
     """One item per measured scene."""
     return scene_items(workspace, done, ("annotate", "boxes"))
-
-
-def nodes_from_rows(rows: list[dict[str, Any]]) -> Nodes:
-    """Make graph nodes of rows of `INSTANCE_SCHEMA`, in their order."""
-
-    def numbers(key: str) -> np.ndarray:
-        return np.array([row[key] for row in rows], dtype=np.float64)
-
-    return Nodes(
-        instance_ids=tuple(row["instance_id"] for row in rows),
-        categories=tuple(tuple(row["category"]) for row in rows),
-        countable=np.array([row["countable"] for row in rows], dtype=bool),
-        cut=np.array([row["cut"] for row in rows], dtype=bool),
-        area_m2=numbers("area_m2"),
-        area_px=numbers("area_px"),
-        perimeter_m=numbers("perimeter_m"),
-        length_m=numbers("length_m"),
-        centroid_m=np.column_stack([numbers("centroid_x_m"), numbers("centroid_y_m")]),
-    )
 
 
 def masks_of_rows(rows: list[dict[str, Any]], labels: NDArray[np.uint16], planes: NDArray[Any]) -> SceneMasks:

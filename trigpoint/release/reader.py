@@ -166,9 +166,7 @@ class Release:
     def queries(self) -> list[Query]:
         """queries.jsonl, in file order."""
         found: list[Query] = []
-        for number, line in enumerate(self._text("queries.jsonl").split("\n"), start=1):
-            if not line.strip():
-                continue
+        for number, line in self._lines("queries.jsonl"):
             try:
                 found.append(Query.model_validate_json(line))
             except ValidationError as error:
@@ -176,6 +174,24 @@ class Release:
                 where = ".".join(map(str, what["loc"]))
                 raise ReleaseError(f"release {self.folder}: queries.jsonl line {number}: {where}: {what['msg']}") from error
         return found
+
+    @cached_property
+    def annotations(self) -> list[dict[str, Any]]:
+        """annotations.jsonl, in file order; empty in a release without free language."""
+        keys = ("annotation_id", "scene_id", "category", "name", "instance_ids", "boxable", "why_no_boxes")
+        return self._objects("annotations.jsonl", keys)
+
+    @cached_property
+    def language(self) -> list[dict[str, Any]]:
+        """language.jsonl, in file order: every sentence that was written, released or not; empty in a release without free language."""
+        keys = ("item_id", "annotation_id", "scene_id", "form", "polarity", "text", "original", "claims", "state", "query_id")
+        return self._objects("language.jsonl", keys)
+
+    @cached_property
+    def reviews(self) -> list[dict[str, Any]]:
+        """reviews.jsonl, in order of writing within a scene; empty where nobody decided anything."""
+        keys = ("decision_id", "item_id", "kind", "scene_id", "action", "who", "role", "round", "made", "merged", "undoes", "reason")
+        return self._objects("reviews.jsonl", keys)
 
     @cached_property
     def query_by_id(self) -> dict[str, Query]:
@@ -374,6 +390,28 @@ class Release:
             return self._path(name).read_text(encoding="utf-8")
         except (OSError, ValueError) as error:
             raise ReleaseError(f"release {self.folder}: {name} cannot be read ({error})") from error
+
+    def _lines(self, name: str) -> Generator[tuple[int, str]]:
+        """Yield the lines of a file that hold something, numbered from 1."""
+        for number, line in enumerate(self._text(name).split("\n"), start=1):
+            if line.strip():
+                yield number, line
+
+    def _objects(self, name: str, keys: tuple[str, ...]) -> list[dict[str, Any]]:
+        """Read a JSON Lines file of objects that have at least some keys; none where there is no such file."""
+        if not self._path(name).exists():
+            return []
+        found: list[dict[str, Any]] = []
+        for number, line in self._lines(name):
+            try:
+                value: Any = json.loads(line)
+            except ValueError as error:
+                raise ReleaseError(f"release {self.folder}: {name} line {number} is not JSON ({error})") from error
+            missing = [key for key in keys if not isinstance(value, dict) or key not in value]
+            if missing:
+                raise ReleaseError(f"release {self.folder}: {name} line {number} lacks {', '.join(missing)}; run trigpoint audit on it")
+            found.append(value)
+        return found
 
     def _table(self, name: str, columns: tuple[str, ...]) -> pa.Table:
         try:

@@ -7,6 +7,7 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -58,6 +59,25 @@ class Nodes:
 
     def __len__(self) -> int:
         return len(self.instance_ids)
+
+
+def nodes_from_rows(rows: Sequence[Mapping[str, Any]]) -> Nodes:
+    """Make graph nodes of rows with the columns of instances.parquet, in their order."""
+
+    def numbers(key: str) -> NDArray[np.float64]:
+        return np.array([row[key] for row in rows], dtype=np.float64)
+
+    return Nodes(
+        instance_ids=tuple(row["instance_id"] for row in rows),
+        categories=tuple(tuple(row["category"]) for row in rows),
+        countable=np.array([row["countable"] for row in rows], dtype=bool),
+        cut=np.array([row["cut"] for row in rows], dtype=bool),
+        area_m2=numbers("area_m2"),
+        area_px=numbers("area_px"),
+        perimeter_m=numbers("perimeter_m"),
+        length_m=numbers("length_m"),
+        centroid_m=np.column_stack([numbers("centroid_x_m"), numbers("centroid_y_m")]),
+    )
 
 
 @dataclass(frozen=True)
