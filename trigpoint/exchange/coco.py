@@ -14,6 +14,7 @@ from trigpoint.exchange.items import (
     ITEM_KEY,
     MORE_KEY,
     SEEN_KEY,
+    SEPARABLE_KEY,
     Document,
     ExchangeScene,
     join_category,
@@ -21,7 +22,9 @@ from trigpoint.exchange.items import (
     masks_by_scene,
     read_export_list,
     read_seen,
+    read_separable,
     seen_text,
+    separable_text,
     split_category,
 )
 from trigpoint.exchange.reading import Label, Reader, Sheet
@@ -63,7 +66,12 @@ def to_coco(release: str, scenes: Iterable[ExchangeScene], states: Mapping[str, 
                     "area": crop.area_px,
                     "bbox": [x, y, width, height],
                     "iscrowd": 0,
-                    "attributes": {ITEM_KEY: state.item.item_id, SEEN_KEY: seen_text(state), MORE_KEY: more},
+                    "attributes": {
+                        ITEM_KEY: state.item.item_id,
+                        SEEN_KEY: seen_text(state),
+                        MORE_KEY: more,
+                        SEPARABLE_KEY: separable_text(value),
+                    },
                 }
             )
     return {
@@ -144,7 +152,8 @@ def _read_annotation(reader: Reader, position: int, row: Any, sheets: dict[int, 
         what = f"image {row.get('image_id')!r}" if sheet is None else f"category {row.get('category_id')!r}"
         reader.problem(place, f"{what} is not in the document, or cannot be used", item_id)
         return
-    label = Label(place, item_id, join_category(name, attributes.get(MORE_KEY)), read_seen(attributes.get(SEEN_KEY)))
+    separable = read_separable(attributes.get(SEPARABLE_KEY))
+    label = Label(place, item_id, join_category(name, attributes.get(MORE_KEY)), read_seen(attributes.get(SEEN_KEY)), separable)
     shape = row.get("segmentation")
     if isinstance(shape, dict):
         width, height = sheet.size

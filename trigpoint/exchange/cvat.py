@@ -23,13 +23,16 @@ from trigpoint.exchange.items import (
     ITEM_KEY,
     MORE_KEY,
     SEEN_KEY,
+    SEPARABLE_KEY,
     Document,
     ExchangeScene,
     Form,
     join_category,
     masks_by_scene,
     read_seen,
+    read_separable,
     seen_text,
+    separable_text,
     split_category,
 )
 from trigpoint.exchange.reading import Label, Reader, Sheet
@@ -39,7 +42,7 @@ from trigpoint.masks.rasterise import BoolArray
 from trigpoint.review.ledger import ItemState
 
 _OTHER_SHAPES = ("polyline", "points", "ellipse", "cuboid", "skeleton")
-_TEXT_KEYS = (ITEM_KEY, SEEN_KEY, MORE_KEY)
+_TEXT_KEYS = (ITEM_KEY, SEEN_KEY, MORE_KEY, SEPARABLE_KEY)
 
 
 def labels_json(taxonomy: Taxonomy) -> str:
@@ -82,7 +85,7 @@ def to_cvat(scenes: Iterable[ExchangeScene], states: Mapping[str, ItemState], fo
                 shape = SubElement(image, "polygon", about | {"points": points, "z_order": "0"})
             else:
                 shape = SubElement(image, "box", about | _box_of(box_corners(value.mask)) | {"z_order": "0"})
-            for key, text in zip(_TEXT_KEYS, (state.item.item_id, seen_text(state), more), strict=True):
+            for key, text in zip(_TEXT_KEYS, (state.item.item_id, seen_text(state), more, separable_text(value)), strict=True):
                 SubElement(shape, "attribute", name=key).text = text
     ElementTree.indent(root)
     return root
@@ -154,7 +157,8 @@ def _read_shape(reader: Reader, place: str, sheet: Sheet, shape: Element) -> Non
         return
     given = {key: _attribute(shape, key) for key in _TEXT_KEYS}
     item_id = given[ITEM_KEY] or None
-    label = Label(place, item_id, join_category(shape.get("label", ""), given[MORE_KEY]), read_seen(given[SEEN_KEY]))
+    categories = join_category(shape.get("label", ""), given[MORE_KEY])
+    label = Label(place, item_id, categories, read_seen(given[SEEN_KEY]), read_separable(given[SEPARABLE_KEY]))
     try:
         if shape.tag == "mask":
             left, top, width, height = (_number(shape, key) for key in ("left", "top", "width", "height"))

@@ -17,13 +17,16 @@ from trigpoint.exchange.items import (
     ITEM_KEY,
     JOINT,
     SEEN_KEY,
+    SEPARABLE_KEY,
     Document,
     ExchangeScene,
     ExportList,
     join_category,
     masks_by_scene,
     read_seen,
+    read_separable,
     seen_text,
+    separable_text,
 )
 from trigpoint.exchange.reading import Label, Reader
 from trigpoint.geometry.frames import apply_affine, invert_affine, transformer
@@ -36,7 +39,7 @@ MASKS, SCENES = "masks", "scenes"
 SCENE_KEY, CATEGORY_KEY = "scene_id", "category"
 """Further columns of the layer of masks."""
 
-MASK_COLUMNS = (CATEGORY_KEY, ITEM_KEY, SCENE_KEY, SEEN_KEY)
+MASK_COLUMNS = (CATEGORY_KEY, ITEM_KEY, SCENE_KEY, SEEN_KEY, SEPARABLE_KEY)
 """All of its columns."""
 
 INSIDE_SHARE = 0.5
@@ -80,6 +83,7 @@ def to_geopackage(scenes: Iterable[ExchangeScene], states: Mapping[str, ItemStat
                         SCENE_KEY: scene.scene_id,
                         CATEGORY_KEY: JOINT.join(value.category),
                         SEEN_KEY: seen_text(state),
+                        SEPARABLE_KEY: separable_text(value),
                     }
                 )
         layers.append(VectorLayer(f"{MASKS}{suffix}", crs, tuple(geometries), tuple(rows)))
@@ -123,7 +127,8 @@ def _read_feature(
     scenes: Mapping[str, ExchangeScene],
 ) -> None:
     item_id, scene_id, category = (_text(row.get(key)) for key in (ITEM_KEY, SCENE_KEY, CATEGORY_KEY))
-    label = Label(place, item_id or None, join_category(category) if category else [], read_seen(row.get(SEEN_KEY)))
+    categories = join_category(category) if category else []
+    label = Label(place, item_id or None, categories, read_seen(row.get(SEEN_KEY)), read_separable(row.get(SEPARABLE_KEY)))
     if scene_id:
         scene = reader.scene(scene_id, place)
     else:

@@ -28,8 +28,8 @@ NAME_OF: dict[Format, str] = {"gpkg": "QGIS", "coco": "COCO", "label-studio": "L
 JOINT = "+"
 """Stands between the categories of one item, one per axis."""
 
-ITEM_KEY, SEEN_KEY, MORE_KEY = "item_id", "seen", "more"
-"""Attributes of an item in other programs: its id, what was exported of it, and its categories beside the first."""
+ITEM_KEY, SEEN_KEY, MORE_KEY, SEPARABLE_KEY = "item_id", "seen", "more", "separable"
+"""Attributes of an item in other programs: its id, what was exported of it, its categories beside the first, whether it is separable."""
 
 _SAFE_NAME = re.compile(r"^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$")
 _SEEN = re.compile(r"^([0-9a-f]{64}) (d-[0-9a-f]{16}|-)$")
@@ -106,6 +106,7 @@ class Incoming(NamedTuple):
         seen: (version, newest decision) as its own attribute says; None without one.
         corners: (4, 2) corners of a box, image coordinates.
         notes: What had to be done to it, and what of it the format could not hold.
+        says_separable: Whether the document says if it is separable; else that of the item stays.
     """
 
     place: str
@@ -116,6 +117,7 @@ class Incoming(NamedTuple):
     seen: tuple[str, str | None] | None = None
     corners: NDArray[np.float64] | None = None
     notes: tuple[str, ...] = ()
+    says_separable: bool = False
 
 
 class Problem(NamedTuple):
@@ -212,6 +214,23 @@ def read_seen(text: object) -> tuple[str, str | None] | None:
     """
     found = _SEEN.fullmatch(text.strip()) if isinstance(text, str) else None
     return None if found is None else (found[1], None if found[2] == "-" else found[2])
+
+
+def separable_text(value: MaskValue) -> str:
+    """Write down whether an item is separable at this resolution."""
+    return "yes" if value.separable else "no"
+
+
+def read_separable(text: object) -> bool | None:
+    """Read whether an item is separable; None of what says nothing.
+
+    >>> read_separable("no"), read_separable("Yes"), read_separable(None), read_separable(False)
+    (False, True, None, False)
+    """
+    if isinstance(text, bool):
+        return text
+    word = text.strip().lower() if isinstance(text, str) else ""
+    return True if word in ("yes", "true", "1") else False if word in ("no", "false", "0") else None
 
 
 def split_category(category: Sequence[str]) -> tuple[str, str]:

@@ -13,6 +13,7 @@ import numpy as np
 from trigpoint.exchange.items import NAME_OF, Document, Incoming, Listed, Problem
 from trigpoint.exchange.shapes import box_corners, is_filled, shared_px
 from trigpoint.masks.rle import rle_area
+from trigpoint.records.mask import MaskCrop
 from trigpoint.records.review import Decision, MaskValue, Part, Role
 from trigpoint.review.agreement import crop_iou
 from trigpoint.review.ledger import ItemState, instance_id_of, new_part, version_of
@@ -156,8 +157,10 @@ class _Import:
         return []
 
     def _as_exported(self, incoming: Incoming, state: ItemState) -> Incoming:
-        """Give back what the form could not hold, where nothing else has changed."""
+        """Give back what the format or the form could not hold, where nothing else has changed."""
         value = state.value
+        if isinstance(value, MaskValue) and not incoming.says_separable:
+            incoming = incoming._replace(value=incoming.value.model_copy(update={"separable": value.separable}))
         if not isinstance(value, MaskValue) or incoming.form == "mask" or self._document.format == "gpkg":
             return incoming
         if incoming.form == "box" and incoming.corners is not None:
@@ -185,7 +188,7 @@ class _Import:
             return
         is_same_mask = isinstance(state.value, MaskValue) and after.mask == state.value.mask
         what: What = "recategorised" if is_same_mask else "edited"
-        reason = f"category changed in {self._program}" if is_same_mask else f"edited in {self._program}"
+        reason = f"named anew in {self._program}" if is_same_mask else f"edited in {self._program}"
         self._plan_decision(what, incoming, state, {"action": "edit", "after": after, "before": state.value, "reason": reason})
 
     def _take_split(self, item_id: str, group: list[Incoming], state: ItemState) -> None:
@@ -196,7 +199,7 @@ class _Import:
         if not lie_on_it or any(shared_px(first, second) for first, second in combinations(masks, 2)):
             self._refuse(group, f"it is {len(group)} times in the file, and they are no parts that lie apart; a new item has no item_id")
             return
-        parts = tuple(new_part(state.item.scene_id, one.value.mask, one.value.category) for one in group)
+        parts = tuple(new_part(state.item.scene_id, *_parts_of(one.value)) for one in group)
         if any(set(parts) == set(one.parts) and one.decision_id not in state.undone for one in state.decisions if one.action == "split"):
             self._unchanged.add(item_id)  # imported before
             return
@@ -206,7 +209,7 @@ class _Import:
         self._plan_decision("split", group[0], state, more)
 
     def _take_new(self, incoming: Incoming) -> None:
-        part = new_part(incoming.scene_id, incoming.value.mask, incoming.value.category)
+        part = new_part(incoming.scene_id, *_parts_of(incoming.value))
         item_id = instance_id_of(incoming.scene_id, part)
         there = self._by_content.get((incoming.scene_id, version_of(part.value)))
         if there is not None:
@@ -321,6 +324,10 @@ class _Import:
             n = sum(item.scene_id in absent for item in export.items)
             shown = ", ".join(absent[:3]) + (f" and {len(absent) - 3} more" if len(absent) > 3 else "")
             self._remarks.append(f"not in the file, and left as they are: {shown} with {n} items")
+
+
+def _parts_of(value: MaskValue) -> tuple[MaskCrop, tuple[str, ...], bool]:
+    return value.mask, value.category, value.separable
 
 
 def _is_rejected(state: ItemState) -> bool:

@@ -10,7 +10,7 @@ from xml.etree import ElementTree
 from xml.etree.ElementTree import Element, SubElement
 
 from trigpoint.exchange.geopackage import CATEGORY_KEY, MASKS
-from trigpoint.exchange.items import ITEM_KEY, SEEN_KEY, ExchangeScene
+from trigpoint.exchange.items import ITEM_KEY, SEEN_KEY, SEPARABLE_KEY, ExchangeScene
 
 VERSION = "3.22.0"
 
@@ -51,13 +51,18 @@ def _add_style(root: Element, categories: Sequence[str]) -> None:
         SubElement(entries, "category", value=category, label=category or "(no category)", symbol=str(k), render="true")
         _add_symbol(symbols, str(k), colour_of(k))
     fields = SubElement(root, "fieldConfiguration")
-    widget = SubElement(SubElement(fields, "field", name=CATEGORY_KEY), "editWidget", type="ValueMap")
-    choices = SubElement(SubElement(SubElement(widget, "config"), "Option", type="Map"), "Option", name="map", type="List")
-    for category in categories:
-        SubElement(SubElement(choices, "Option", type="Map"), "Option", name=category, type="QString", value=category)
+    _add_choice(fields, CATEGORY_KEY, categories)
+    _add_choice(fields, SEPARABLE_KEY, ("yes", "no"))
     editable = SubElement(root, "editable")
     for name in (ITEM_KEY, SEEN_KEY):
         SubElement(editable, "field", name=name, editable="0")
+
+
+def _add_choice(fields: Element, name: str, values: Sequence[str]) -> None:
+    widget = SubElement(SubElement(fields, "field", name=name), "editWidget", type="ValueMap")
+    choices = SubElement(SubElement(SubElement(widget, "config"), "Option", type="Map"), "Option", name="map", type="List")
+    for value in values:
+        SubElement(SubElement(choices, "Option", type="Map"), "Option", name=value, type="QString", value=value)
 
 
 def _add_symbol(symbols: Element, name: str, rgb: tuple[int, int, int], fill_style: str = "solid") -> None:

@@ -52,12 +52,14 @@ class Label(NamedTuple):
     Attributes:
         place: Where it stands, for people.
         categories: Category ids as given; empty when nothing is said.
+        separable: Whether instances can be told apart there; None when nothing is said.
     """
 
     place: str
     item_id: str | None
     categories: Sequence[str]
     seen: tuple[str, str | None] | None = None
+    separable: bool | None = None
 
 
 class Reader:
@@ -196,8 +198,20 @@ class Reader:
         except InputError as error:
             self.problem(label.place, str(error), label.item_id)
             return
-        value = MaskValue(mask=mask, category=category)
-        self._incoming.append(Incoming(label.place, sheet.scene.scene_id, label.item_id, value, form, label.seen, corners, tuple(notes)))
+        value = MaskValue(mask=mask, category=category, separable=label.separable is not False)
+        self._incoming.append(
+            Incoming(
+                label.place,
+                sheet.scene.scene_id,
+                label.item_id,
+                value,
+                form,
+                label.seen,
+                corners,
+                tuple(notes),
+                label.separable is not None,
+            )
+        )
 
 
 def _raw_points(sheet: Sheet, points: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -98,9 +98,9 @@ def item_from_json(found: dict[str, Any]) -> ReviewItem:
     return ReviewItem(found["item_id"], found["kind"], found["scene_id"], form.model_validate(found["value"]), found["made_by"])
 
 
-def new_part(scene_id: str, mask: MaskCrop, category: Sequence[str]) -> Part:
+def new_part(scene_id: str, mask: MaskCrop, category: Sequence[str], separable: bool = True) -> Part:
     """Return an instance that a person makes, named by what it is."""
-    value = MaskValue(mask=mask, category=tuple(category))
+    value = MaskValue(mask=mask, category=tuple(category), separable=separable)
     return Part(source_id=f"review/{digest_json([scene_id, value.to_json()])[:ID_DIGITS]}", value=value)
 
 

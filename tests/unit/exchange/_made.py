@@ -38,8 +38,10 @@ SCENES = {scene.scene_id: scene for scene in (FIRST, TURNED, DEGREES)}
 COUPLE = ("hut", "tin")
 
 
-def an_item(mask: np.ndarray, scene: ExchangeScene = FIRST, number: int = 1, category: tuple[str, ...] = ("hut",)) -> ReviewItem:
-    value = MaskValue(mask=record_of_mask(mask), category=category)
+def an_item(
+    mask: np.ndarray, scene: ExchangeScene = FIRST, number: int = 1, category: tuple[str, ...] = ("hut",), separable: bool = True
+) -> ReviewItem:
+    value = MaskValue(mask=record_of_mask(mask), category=category, separable=separable)
     return ReviewItem(f"i-{number:016x}", "mask", scene.scene_id, value)
 
 

@@ -228,3 +228,18 @@ def test_an_addition_that_was_undone_can_be_imported_again() -> None:
 
     assert [one.what for one in plan.planned] == ["added"]
     assert len(ledger_after(plan, ledger).states([HUT])) == 2
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_an_inseparable_mask_stays_so_and_can_be_marked_elsewhere(way: str) -> None:
+    item = an_item(filled(FIRST, 2, 2, 6, 5), separable=False)
+    states = states_of(item)
+    document = WAYS[way](states)
+    same = plan_of(states, document)
+    moved = value(filled(FIRST, 3, 2, 6, 5)).model_copy(update={"separable": document.incoming[0].value.separable})
+    edited = plan_of(states, document_with(document, document.incoming[0]._replace(value=moved)))
+
+    assert (same.planned, same.problems) == ((), ())
+    assert ledger_after(edited).states([item])[item.item_id].value == moved.model_copy(update={"separable": False})
+    marked = document.incoming[0]._replace(value=document.incoming[0].value.model_copy(update={"separable": True}), says_separable=True)
+    assert [one.what for one in plan_of(states, document_with(document, marked)).planned] == ["recategorised"]

@@ -64,7 +64,7 @@ def test_empty_layers_keep_their_columns(tmp_path: Path) -> None:
     with closing(sqlite3.connect(path)) as database:
         columns = [row[1] for row in database.execute("PRAGMA table_info(masks)")]
 
-    assert columns == ["fid", "geom", "category", "item_id", "scene_id", "seen"]
+    assert columns == ["fid", "geom", "category", "item_id", "scene_id", "seen", "separable"]
 
 
 def test_a_file_without_a_list_and_one_whose_list_is_a_view(tmp_path: Path) -> None:
