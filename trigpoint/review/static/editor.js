@@ -87,7 +87,7 @@ class Editor {
 
   changed(isNew = true) {
     this.layer = null;
-    if (isNew || this.isChanged) keepDraft(this.key, { ...this.snapshot(), kind: this.kind, scene: this.sceneId, item: this.row?.id ?? null, version: this.version, previous: this.previous, tool: this.tool });
+    if (isNew || this.isChanged) keepDraft(this.key, { ...this.snapshot(), start: this.start, kind: this.kind, scene: this.sceneId, item: this.row?.id ?? null, version: this.version, previous: this.previous, tool: this.tool });
     this.ask();
     redraw();
     this.drawBar();
@@ -565,6 +565,7 @@ export function closeEditor() {
 function begin(editor) {
   closeEditor();
   editing = editor;
+  editor.start ??= editor.snapshot();
   setOverlay(editor);
   editor.drawBar();
   mainPane().canvas.focus({ preventScroll: true });
@@ -576,7 +577,8 @@ function resume(editor, draft) {
   if (!draft) return false;
   editor.version = draft.version;
   editor.previous = draft.previous;
-  editor.past = [editor.snapshot()];
+  editor.start = draft.start;
+  editor.past = [draft.start];
   editor.tool = draft.tool === "pen" && !draft.pen ? "vertices" : draft.tool;
   editor.restore(draft);
   return true;

@@ -52,7 +52,25 @@ const ORDERS = {
 
 const KIND_ORDER = { mask: 0, vocabulary: 1, referring: 2, reasoning: 3, negative: 4 };
 
+const keptKey = () => `trigpoint:filters:${desk.name}`;
+
+function keepFilters() {
+  try {
+    sessionStorage.setItem(keptKey(), JSON.stringify(filters));
+  } catch { /* the filters are then those of the start after a reload */ }
+}
+
+function keptFilters() {
+  try {
+    const kept = JSON.parse(sessionStorage.getItem(keptKey()) ?? "null");
+    return kept && (!kept.scene || desk.scenes.has(kept.scene)) && ORDERS[kept.sort] && STATUSES[kept.status] ? kept : null;
+  } catch {
+    return null;
+  }
+}
+
 export function refilter() {
+  keepFilters();
   const order = ORDERS[filters.sort][1];
   const scene = (row) => desk.scenes.get(row.scene)?.order ?? 0;
   list = [...desk.rows.values()].filter((row) => fits(row));
@@ -225,11 +243,14 @@ export const focusSearch = () => {
 export function openQueue() {
   parts.filters = h("div", { class: "filters" });
   parts.search = h("input", { type: "search", placeholder: "Search  ( / )", "aria-label": "Search the queue", autocomplete: "off" });
-  const sought = debounced(() => { filters.text = parts.search.value.trim(); refilter(); tell("filtered"); }, 80);
+  const seek = () => { filters.text = parts.search.value.trim(); refilter(); tell("filtered"); };
+  const sought = debounced(seek, 80);
   parts.search.addEventListener("input", sought);
   parts.search.addEventListener("keydown", (event) => {
     if (event.key === "Enter" || event.key === "Escape") {
+      sought.cancel();
       if (event.key === "Escape") setFilter({ text: "" });
+      else seek();
       parts.search.blur();
       event.preventDefault();
       if (event.key === "Enter" && list[0]) tell("open-item", list[0].id);
@@ -246,7 +267,7 @@ export function openQueue() {
     if (parts.scenes?.open && !parts.scenes.contains(event.target)) parts.scenes.open = false;
   });
   const someone = [...desk.rows.values()].some(waitsForMe);
-  filters.status = someone ? "me" : "all";
+  Object.assign(filters, keptFilters() ?? { status: someone ? "me" : "all" });
   drawFilters();
   drawProgress();
   refilter();
