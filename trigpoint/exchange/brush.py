@@ -74,17 +74,29 @@ def decode_brush(rle: Any, height: int, width: int, item: str = "rle") -> BoolAr
         raise InputError(
             f"{item}: it holds {total} values of {word_bits} bits, expected {CHANNELS * height * width} = 4 × {width} × {height} of 8"
         )
-    opacity = np.zeros(total, dtype=np.uint8)
+    pieces: list[tuple[int, int, int | NDArray[np.uint8]]] = []
     at = 0
     while at < total:
         is_run = source.read(1)
         stop = at + source.read(sizes[source.read(2)]) + 1
         if stop > total:
             raise InputError(f"{item}: a run reaches to value {stop} of {total}")
-        opacity[at:stop] = source.read(WORD_BITS) if is_run else source.words(stop - at)
+        value = source.read(WORD_BITS) if is_run else source.words(stop - at)
+        if not isinstance(value, int) or value:
+            pieces.append((at, stop, value))
         at = stop
-    strength = opacity[CHANNELS - 1 :: CHANNELS].reshape(height, width).astype(np.uint16)
-    return (strength > 0) & (2 * strength >= strength.max(initial=0))
+    mask = np.zeros((height, width), dtype=bool)
+    if not pieces:
+        return mask
+    # only the rows that something is painted in are laid out
+    row_values = CHANNELS * width
+    first, end = pieces[0][0] // row_values, -(-pieces[-1][1] // row_values)
+    values = np.zeros((end - first) * row_values, dtype=np.uint8)
+    for start, stop, value in pieces:
+        values[start - first * row_values : stop - first * row_values] = value
+    opacity = values[CHANNELS - 1 :: CHANNELS].reshape(end - first, width)
+    mask[first:end] = (opacity > 0) & (opacity >= (int(opacity.max()) + 1) // 2)
+    return mask
 
 
 class _Bits:
