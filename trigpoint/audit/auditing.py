@@ -28,6 +28,7 @@ from trigpoint.audit.quality import check_quality
 from trigpoint.audit.queries import check_absence, check_all, check_answer, check_difficulty, check_form
 from trigpoint.audit.reading import Query, Release, Scene, read_release, scene_edges
 from trigpoint.audit.relations import Limits, check_algebra, check_relations, expect_relations, measure, stored_verdicts
+from trigpoint.audit.reviews import check_reviews
 from trigpoint.audit.sentences import SentenceParser, check_sentences
 from trigpoint.audit.sources import check_sources
 from trigpoint.audit.splits import check_splits
@@ -42,6 +43,7 @@ NOT_CERTIFIED = (
     "free language: what a text says beyond the grammar, and whether an absent concept is plausible",
     "completeness: whether every thing in the pixels has an instance",
     "drops: their counts by reason cannot be derived from a release",
+    "review: whether digests are of what people saw, what a mask that is not in the release was, and how well people agree",
     "screening: the lists of other data sets are not in a release",
 )
 DEFAULT_RELATIONS = ("north_of", "east_of", "south_of", "west_of", "near", "far", "inside", "contains", "outside", "overlaps")
@@ -186,6 +188,7 @@ def _audit_across(
         ("queries", "queries.jsonl", lambda: check_all(release, nodes, notes)),
         ("sentences", "queries.jsonl", lambda: check_sentences(release, notes)),
         ("language", "language.jsonl", lambda: check_language(release, lexicon, notes)),
+        ("reviews", "reviews.jsonl", lambda: check_reviews(release, notes)),
         ("splits", "splits", lambda: check_splits(release, nodes, grids, notes)),
         ("coco", "exports/coco.json", lambda: check_coco(release, notes)),
         ("dota", "exports/dota", lambda: check_dota(release, notes)),

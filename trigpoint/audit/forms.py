@@ -23,7 +23,7 @@ MANIFEST = "manifest.json"
 SCHEMA = "schemas/program.v1.schema.json"
 KNOWN_PATHS = re.compile(
     r"README\.md|sample\.png|figures/(images|annotations|language|regions)\.png|audit\.json|manifest\.json|(scenes|instances|relations)\.parquet|"
-    r"(queries|annotations|language)\.jsonl|"
+    r"(queries|annotations|language|reviews)\.jsonl|"
     r"(scenes|masks|regions)/[^/]+\.tif|splits/[^/]+\.json|inputs/[^/]+-(train|val|test)\.jsonl|exports/coco\.json|"
     r"exports/dota/[^/]+\.txt|(taxonomy|prompts)/[^/]+|schemas/[^/]+\.json|stac/[^/]+\.json"
 )
@@ -84,7 +84,7 @@ def _no_constant(name: str) -> float:
 
 def _check_json(release: Release, notes: Notebook) -> None:
     """JSON has sorted keys, each once, and no NaN; JSON Lines hold one object a line."""
-    parts = ("splits/*.json", "stac/*.json", "exports/coco.json", "queries.jsonl", "annotations.jsonl", "language.jsonl", "inputs/*.jsonl")
+    parts = ("splits/*.json", "stac/*.json", "exports/coco.json", "*.jsonl", "inputs/*.jsonl")
     paths = [MANIFEST, *sorted(path.relative_to(release.folder).as_posix() for part in parts for path in release.folder.glob(part))]
     for name in paths:
         notes.count("json_files")

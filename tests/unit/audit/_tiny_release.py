@@ -521,7 +521,12 @@ def build(folder: Path, sources: Path) -> None:
                 for level, n in (("1", 9), ("2", 9), ("3", 40), ("4", 9), ("5", 9))
             },
         },
-        "review": {"policy": "none", "note": "unreviewed", "states": {"unreviewed": len(instances)}},
+        "review": {
+            "policy": "none", "groups": [], "rounds": 0, "sample_share": 1.0, "note": "unreviewed",
+            "sentences": {"policy": "none", "groups": [], "rounds": 0, "sample_share": 1.0},
+            "states": {"unreviewed": len(instances)}, "changed": {},
+            "agreement": {"items": 0, "cohen": [], "fleiss": None, "mask_iou_mean": None, "mask_pairs": 0},
+        },
         "counts": {
             "scenes": 2, "instances": 24, "regions": 2, "relations": len(relations), "queries": 26, "answerable": 22, "unanswerable": 4,
             "counterfactual_pairs": 6,
