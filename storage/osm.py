@@ -1,4 +1,4 @@
-"""OpenStreetMap files in: tagged nodes, areas and open ways of `.osm.pbf`, `.osm`, `.osm.bz2`, `.osm.gz`, and Overpass JSON.
+"""OpenStreetMap files in: tagged nodes, areas and lines of `.osm.pbf`, `.osm`, `.osm.bz2`, `.osm.gz`, and Overpass JSON.
 
 Areas (closed ways and multipolygon relations) are assembled by osmium. Coordinates are WGS 84, longitude first; ids are exact
 64-bit numbers. Not here: which tags mean what (taxonomy).
@@ -22,6 +22,8 @@ import osmium.io
 import shapely
 
 from trigpoint.errors import OsmError
+from trigpoint.geometry.places import representative_points
+from trigpoint.geometry.repair import split_at_antimeridian
 
 OsmType = Literal["node", "way", "relation"]
 
@@ -42,7 +44,7 @@ class OsmFeature(NamedTuple):
         osm_type, osm_id: As in OpenStreetMap; an area made of a relation has the relation's.
         tags: Byte for byte, sorted by key.
         lon, lat: A point of it: the node, a point inside the area, the middle of the line. WGS 84 degrees.
-        wkb: Geometry (Point, Polygon or MultiPolygon, LineString), WGS 84, longitude first.
+        wkb: Geometry (Point, Polygon or MultiPolygon, LineString; a MultiLineString where it crosses 180°), WGS 84, longitude first.
     """
 
     osm_type: OsmType
@@ -61,9 +63,10 @@ class OsmFeatures(NamedTuple):
         areas: Tagged closed ways (unless `area=no`) and multipolygon or boundary relations that could be assembled. A closed
             way that is also a line in reality (a roundabout) is here too: its tags decide. What an Overpass answer gives as
             its middle alone (`out center`) is here with that point.
-        lines: Tagged open ways; empty unless asked for.
+        lines: Tagged open ways, and closed ones with `area=no`.
         covered: (way id, relation id) of outer ways that say what their relation says: they are in `areas` once, as the relation.
-        without_geometry: (type, id) of tagged elements that have none: members or nodes are missing, or rings do not close.
+        without_geometry: (type, id) of tagged elements that have none: members or nodes are missing, rings do not close, or a relation
+            is of a type that makes no area (a site).
     """
 
     nodes: tuple[OsmFeature, ...]
@@ -80,12 +83,14 @@ class _Found(NamedTuple):
     wkb: bytes
 
 
-def read_osm(path: str | Path, with_lines: bool = False) -> OsmFeatures:
+def read_osm(path: str | Path, keep: Callable[[dict[str, str]], bool] = bool) -> OsmFeatures:
     """Read the tagged elements of an OpenStreetMap file.
+
+    What is not kept costs no geometry: a large extract is mostly ways that nobody asked for.
 
     Args:
         path: `.osm.pbf`, `.osm`, `.xml`, `.osm.bz2`, `.osm.gz` or an Overpass answer in `.json`.
-        with_lines: Whether tagged open ways are wanted too.
+        keep: Told the tags of each tagged element, says whether it is wanted. Elements that are not are in none of the lists.
 
     Raises:
         OsmError: the file is missing, of another kind, damaged or cut short; it is XML with a DOCTYPE (entities are never
@@ -117,7 +122,7 @@ def read_osm(path: str | Path, with_lines: bool = False) -> OsmFeatures:
             f"OpenStreetMap file {name} has another extension, expected .osm.pbf, .osm, .osm.bz2, .osm.gz, .xml or .json; rename it"
         )
     try:
-        return _with_centred(_read(source, with_lines), centred)
+        return _with_centred(_read(source, keep), [each for each in centred if keep(each.tags)])
     except (RuntimeError, ValueError) as error:
         raise OsmError(f"OpenStreetMap file {name} cannot be read: {error}; the file is damaged or cut short: copy it again") from error
 
@@ -130,7 +135,7 @@ def _with_centred(found: OsmFeatures, centred: list[_Found]) -> OsmFeatures:
     return found._replace(areas=tuple(areas), without_geometry=tuple(each for each in found.without_geometry if each not in ids))
 
 
-def _read(source: osmium.io.File | osmium.io.FileBuffer, with_lines: bool) -> OsmFeatures:
+def _read(source: osmium.io.File | osmium.io.FileBuffer, keep: Callable[[dict[str, str]], bool]) -> OsmFeatures:
     factory = osmium.geom.WKBFactory()
     nodes: list[_Found] = []
     areas: list[_Found] = []
@@ -140,23 +145,28 @@ def _read(source: osmium.io.File | osmium.io.FileBuffer, with_lines: bool) -> Os
     outers: dict[int, list[int]] = {}
     elements = cast("Iterable[Any]", osmium.FileProcessor(source).with_areas().with_filter(osmium.filter.EmptyTagFilter()))
     for element in elements:
-        if element.is_relation():
-            if element.tags.get("type") in ("multipolygon", "boundary"):
-                outers[element.id] = [member.ref for member in element.members if member.type == "w" and member.role in ("outer", "")]
+        tags = _tags_of(element)
+        if not keep(tags):
             continue
-        if element.is_way() and element.is_closed() and element.tags.get("area") != "no":
+        if element.is_relation():
+            if tags.get("type") in ("multipolygon", "boundary"):
+                outers[element.id] = [member.ref for member in element.members if member.type == "w" and member.role in ("outer", "")]
+            else:
+                without.add(("relation", element.id))
+            continue
+        if element.is_way() and element.is_closed() and tags.get("area") != "no":
             closed.add(element.id)
         kind, osm_id, target, make = _role_of(element, factory, nodes, areas, lines)
         if element.is_way() and not len(element.nodes):
             without.add((kind, osm_id))
-        if make is None or (target is lines and not with_lines):
+        if make is None:
             continue
         try:
             wkb = bytes.fromhex(make(element))
         except (RuntimeError, osmium.InvalidLocationError):  # a location is missing, or no ring closes: this element alone has no geometry
             without.add((kind, osm_id))
         else:
-            target.append(_Found(kind, osm_id, _tags_of(element), wkb))
+            target.append(_Found(kind, osm_id, tags, wkb))
     assembled = {area.osm_id for area in areas if area.osm_type == "relation"}
     without |= {("relation", relation_id) for relation_id in outers.keys() - assembled}
     without |= {("way", way_id) for way_id in closed - {area.osm_id for area in areas if area.osm_type == "way"}}
@@ -179,8 +189,8 @@ def _role_of(
         return "node", element.id, nodes, factory.create_point
     if element.is_area():
         return "way" if element.from_way() else "relation", element.orig_id(), areas, factory.create_multipolygon
-    is_open = element.is_way() and len(element.nodes) >= 2 and not element.is_closed()
-    return "way", element.id, lines, factory.create_linestring if is_open else None
+    is_line = len(element.nodes) >= 2 and (not element.is_closed() or element.tags.get("area") == "no")
+    return "way", element.id, lines, factory.create_linestring if is_line else None
 
 
 def _tags_of(element: Any) -> dict[str, str]:
@@ -212,12 +222,14 @@ def _features(found: list[_Found]) -> tuple[OsmFeature, ...]:
         return ()
     found = sorted(found, key=lambda each: (each.osm_type, each.osm_id))
     geometries = shapely.from_wkb([each.wkb for each in found])
-    is_line = shapely.get_dimensions(geometries) == 1
-    points = np.empty(len(found), dtype=object)
-    points[is_line] = shapely.line_interpolate_point(geometries[is_line], 0.5, normalized=True)
-    points[~is_line] = shapely.point_on_surface(geometries[~is_line])
-    lon, lat = shapely.get_x(points).tolist(), shapely.get_y(points).tolist()
-    return tuple(OsmFeature(each.osm_type, each.osm_id, each.tags, lon[i], lat[i], each.wkb) for i, each in enumerate(found))
+    west, _, east, _ = shapely.bounds(geometries).T
+    for k in np.flatnonzero(east - west > 180.0):
+        geometries[k] = split_at_antimeridian(geometries[k])
+        found[k] = found[k]._replace(wkb=shapely.to_wkb(geometries[k]))
+    points = representative_points(geometries).tolist()
+    return tuple(
+        OsmFeature(each.osm_type, each.osm_id, each.tags, lon, lat, each.wkb) for each, (lon, lat) in zip(found, points, strict=True)
+    )
 
 
 def _check_xml(path: Path, name: str) -> None:

@@ -21,10 +21,11 @@ from tasks.steps import Done, Item, Made
 from tasks.workspace import Workspace
 from trigpoint.config import AroundPoisConfig, PoiConfig, ScenesConfig, SourceConfig, VectorConfig
 from trigpoint.errors import InputError, RasterError
-from trigpoint.geometry.frames import SceneFrame, apply_affine, fit_frame, lonlat_from_crs, transformer
+from trigpoint.geometry.frames import SceneFrame, apply_affine, fit_frame, transformer
+from trigpoint.geometry.places import lonlat_geometry, representative_points
 from trigpoint.geometry.repair import split_at_antimeridian
 from trigpoint.identity import digest_json, make_id
-from trigpoint.imagery.bbox import in_box
+from trigpoint.imagery.bbox import parts_of_box
 from trigpoint.imagery.patch import Patch
 from trigpoint.imagery.phash import grey_grid, hash_text, variant_hashes
 from trigpoint.imagery.quality import blank_share, bright_share, cloud_share
@@ -138,9 +139,9 @@ def _all_pois(config: SourceConfig, files: SourceFiles, workspace: Workspace, dr
 def read_pois(part: PoiConfig, path: Path, source_name: str, workspace: Workspace, drops: list[Drop]) -> list[Poi]:
     """Read the features of a file that a category's tag expressions find; those without a usable geometry are dropped with their reason."""
     found = _osm_pois(path, source_name, workspace, drops) if _is_osm(path) else _vector_pois(part, path, source_name, workspace, drops)
-    if part.bbox is not None and found:
-        inside = in_box(np.array([(poi.lon, poi.lat) for poi in found]), part.bbox)
-        found = [poi for poi, is_inside in zip(found, inside, strict=True) if is_inside]
+    if part.bbox is not None:
+        box = shapely.MultiPolygon([shapely.box(*half) for half in parts_of_box(part.bbox)])
+        found = [poi for poi in found if shapely.intersects(box, _geometry_of(poi))]
     return sorted(found, key=lambda poi: poi.poi_id)
 
 
@@ -149,54 +150,60 @@ def _is_osm(path: Path) -> bool:
     return name.endswith(OSM_ENDINGS) or (name.endswith(".json") and is_overpass(path))
 
 
+def _geometry_of(poi: Poi) -> BaseGeometry:
+    return shapely.Point(poi.lon, poi.lat) if poi.geometry is None else shapely.from_wkb(poi.geometry)
+
+
+def _extent(wkb: bytes) -> bytes | None:
+    return None if shapely.from_wkb(wkb).geom_type == "Point" else wkb
+
+
 def _osm_pois(path: Path, source_name: str, workspace: Workspace, drops: list[Drop]) -> list[Poi]:
-    osm = read_osm(path)
+    osm = read_osm(path, lambda tags: bool(workspace.taxonomy.match_tags(tags)))
     for osm_type, osm_id in osm.without_geometry:
-        why = "nodes or members are missing from the file, or its rings do not close"
+        why = "nodes or members are missing from the file, its rings do not close, or a relation of its type makes no area"
         drops.append(_drop(source_name, f"osm/{osm_type}/{osm_id}", "no_geometry", why, "use a complete extract"))
-    found: list[Poi] = []
-    for feature in (*osm.nodes, *osm.areas):
-        categories = workspace.taxonomy.match_tags(feature.tags)
-        if categories:
-            found.append(
-                Poi(
-                    poi_id=f"osm/{feature.osm_type}/{feature.osm_id}",
-                    source=source_name,
-                    osm_type=feature.osm_type,
-                    osm_id=feature.osm_id,
-                    lon=feature.lon,
-                    lat=feature.lat,
-                    name=feature.tags.get("name"),
-                    tags=feature.tags,
-                    categories=categories,
-                )
-            )
-    return found
+    return [
+        Poi(
+            poi_id=f"osm/{feature.osm_type}/{feature.osm_id}",
+            source=source_name,
+            osm_type=feature.osm_type,
+            osm_id=feature.osm_id,
+            lon=feature.lon,
+            lat=feature.lat,
+            geometry=_extent(feature.wkb),
+            name=feature.tags.get("name"),
+            tags=feature.tags,
+            categories=workspace.taxonomy.match_tags(feature.tags),
+        )
+        for feature in (*osm.nodes, *osm.areas, *osm.lines)
+    ]
 
 
 def _vector_pois(part: PoiConfig, path: Path, source_name: str, workspace: Workspace, drops: list[Drop]) -> list[Poi]:
     said = VectorConfig.model_validate({**part.model_dump(exclude={"overpass", "bbox"}), "path": path})
     table = read_features(path, layer=part.layer, crs_override=part.crs)
     drops += [set_aside_drop("collect", source_name, said, aside) for aside in table.set_aside]
-    points = shapely.get_coordinates(shapely.point_on_surface(table.geometries))
-    lonlat = lonlat_from_crs(table.crs, points) if len(points) else points
     found: list[Poi] = []
-    for k, properties in enumerate(table.properties):
+    for properties, own in zip(table.properties, table.geometries, strict=True):
         tags = tags_of(properties)
         categories = workspace.taxonomy.match_tags(tags)
         if not categories:
             continue
-        identity = feature_id(said, properties, table.geometries[k])
-        if not (np.isfinite(lonlat[k]).all() and abs(lonlat[k, 1]) <= 90):
-            why = f"its coordinates {points[k].tolist()} are nowhere on the Earth in {table.crs}"
+        identity = feature_id(said, properties, own)
+        geometry = lonlat_geometry(own, table.crs)
+        if geometry is None:
+            why = f"its coordinates, such as {shapely.get_coordinates(own)[0].tolist()}, are nowhere on the Earth in {table.crs}"
             drops.append(_drop(source_name, identity, "bad_geometry", why, "mend the file, or set the key 'crs'"))
             continue
+        (lon, lat), *_ = representative_points(np.array([geometry], dtype=object)).tolist()
         found.append(
             Poi(
                 poi_id=identity,
                 source=source_name,
-                lon=float((lonlat[k, 0] + 180) % 360 - 180) if abs(lonlat[k, 0]) > 180 else float(lonlat[k, 0]),
-                lat=float(lonlat[k, 1]),
+                lon=lon,
+                lat=lat,
+                geometry=_extent(shapely.to_wkb(geometry)),
                 name=tags.get("name") or tags.get("names.primary"),
                 tags=tags,
                 categories=categories,
@@ -516,9 +523,7 @@ def _drop(source: str, item_id: str, reason_code: str, detail: str, remedy: str,
 
 def poi_row(poi: Poi) -> dict[str, Any]:
     """Return a POI as a row of `POI_SCHEMA`."""
-    row = poi.to_json()
-    row["tags"] = json.dumps(poi.tags, sort_keys=True, ensure_ascii=False)
-    return row
+    return {**poi.model_dump(), "tags": json.dumps(poi.tags, sort_keys=True, ensure_ascii=False)}
 
 
 def scene_row(scene: Scene) -> dict[str, Any]:

@@ -17,7 +17,8 @@ from tasks.tables import item_table, table_digest
 from tasks.workspace import Workspace
 from trigpoint.categories import Taxonomy
 from trigpoint.errors import InputError, TaxonomyError
-from trigpoint.geometry.frames import SceneFrame, transformer
+from trigpoint.geometry.frames import SceneFrame
+from trigpoint.geometry.places import reach_into_scene
 from trigpoint.identity import digest_json
 from trigpoint.language.parser import SentenceParser, accept_paraphrase
 from trigpoint.language.sentences import sentences
@@ -93,13 +94,20 @@ def make_candidates(workspace: Workspace, item: Item) -> Made:
 
 
 def poi_categories(workspace: Workspace, item: Item, frame: SceneFrame, size: tuple[int, int]) -> frozenset[str]:
-    """Categories that the tags of the scene's POIs name."""
-    table = item_table(workspace, ItemResult.model_validate(item.payload["collect"]), "poi")
-    if table.num_rows == 0:
+    """Categories that the tags of the POIs in the scene name: a river that crosses it is in it, wherever its own point lies."""
+    return categories_in_scene(item_table(workspace, ItemResult.model_validate(item.payload["collect"]), "poi"), frame, size)
+
+
+def categories_in_scene(pois: pa.Table, frame: SceneFrame, size: tuple[int, int]) -> frozenset[str]:
+    """Categories of the POIs (`POI_SCHEMA`) that share a point with a scene of `size` (width, height)."""
+    if pois.num_rows == 0:
         return frozenset()
-    x, y = transformer("OGC:CRS84", frame.crs).transform(table.column("lon").to_numpy(), table.column("lat").to_numpy())
-    inside = np.all((pixels := frame.image_from_crs(np.column_stack([x, y]))) >= 0, axis=1) & np.all(pixels <= size, axis=1)
-    categories = table.column("categories").to_pylist()
+    geometries = shapely.from_wkb(pois.column("geometry").to_numpy(zero_copy_only=False))
+    is_point = shapely.is_missing(geometries)
+    lonlat = np.column_stack([pois.column(name).to_numpy() for name in ("lon", "lat")])
+    geometries[is_point] = shapely.points(lonlat[is_point])
+    inside = reach_into_scene(geometries, frame, size)
+    categories = pois.column("categories").to_pylist()
     return frozenset(name for k in np.flatnonzero(inside) for name in categories[k])
 
 

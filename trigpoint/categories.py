@@ -317,8 +317,14 @@ class Taxonomy(Record):
         }
 
     @cached_property
-    def _expressions(self) -> list[tuple[Category, list[TagExpression]]]:
-        return [(category, [parse_tag_expression(text) for text in category.osm]) for category in self.categories]
+    def _tests(self) -> dict[str | None, list[tuple[int, TagExpression]]]:
+        """Tests with the place of their category, by a key without which they cannot match; under None those that need no key."""
+        found: dict[str | None, list[tuple[int, TagExpression]]] = {}
+        for place, category in enumerate(self.categories):
+            for test in map(parse_tag_expression, category.osm):
+                key = next((key for key, _, is_negated in test.terms if not is_negated), None)
+                found.setdefault(key, []).append((place, test))
+        return found
 
     def get(self, category_id: str) -> Category:
         """Return a category.
@@ -353,7 +359,8 @@ class Taxonomy(Record):
     def match_tags(self, tags: dict[str, str]) -> tuple[str, ...]:
         """Return every category whose tag expressions match cleaned tags, in file order."""
         cleaned = self.clean_tags(tags)
-        return tuple(category.id for category, tests in self._expressions if any(test.matches(cleaned) for test in tests))
+        places = {place for key in (None, *cleaned) for place, test in self._tests.get(key, ()) if test.matches(cleaned)}
+        return tuple(self.categories[place].id for place in sorted(places))
 
     def values_from_tags(self, tags: dict[str, str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """Return one category per axis (the narrowest that matches), and the axes left unknown because two disagree.

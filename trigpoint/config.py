@@ -231,7 +231,9 @@ class PoiConfig(FeatureConfig):
         default=None, description="OSM (.osm.pbf, .osm, .bz2, .gz, Overpass .json), GeoPackage, GeoJSON, CSV, GeoParquet"
     )
     overpass: OverpassConfig | None = None
-    bbox: Box | None = Field(default=None, description="West, south, east, north: only POIs inside; west > east crosses the antimeridian")
+    bbox: Box | None = Field(
+        default=None, description="West, south, east, north: POIs that reach into it; west > east crosses the antimeridian"
+    )
 
     @field_validator("bbox")
     @classmethod

@@ -50,21 +50,25 @@ def repair_polygon(geometry: BaseGeometry) -> Repaired:
 
 
 def split_at_antimeridian(geometry: BaseGeometry) -> BaseGeometry:
-    """Split a lon/lat polygon that crosses 180° into a MultiPolygon; every other is returned as it is.
+    """Split a lon/lat polygon or line that crosses 180° into a Multi of its kind; every other is returned as it is.
 
-    A polygon whose longitudes span more than 180° is taken to cross.
+    A polygon or line whose longitudes span more than 180° is taken to cross. Points and collections are never split.
 
     Source: RFC 7946, section 3.1.9.
 
     >>> split_at_antimeridian(shapely.Polygon([(179, 0), (-179, 0), (-179, 1), (179, 1)])).bounds
     (-180.0, 0.0, 180.0, 1.0)
+    >>> split_at_antimeridian(shapely.LineString([(179, 0), (-178, 3)])).wkt
+    'MULTILINESTRING ((179 0, 180 1), (-180 1, -178 3))'
     """
     west, _, east, _ = geometry.bounds
-    if east - west <= 180.0:
+    dimension = shapely.get_dimensions(geometry)
+    if not east - west > 180.0 or dimension < 1 or geometry.geom_type == "GeometryCollection":
         return geometry
     east_of_zero = shapely.transform(geometry, lambda points: np.column_stack([points[:, 0] % 360.0, points[:, 1]]))
     parts: list[Any] = []
     for left in (0.0, 180.0):
-        half = polygonal_part(shapely.intersection(east_of_zero, shapely.box(left, -90.0, left + 180.0, 90.0)))
-        parts += shapely.get_parts(shapely.transform(half, lambda points, shift=2 * left: points - (shift, 0.0))).tolist()
-    return shapely.MultiPolygon([part for part in parts if not part.is_empty])
+        half = shapely.get_parts(shapely.get_parts(shapely.intersection(east_of_zero, shapely.box(left, -90.0, left + 180.0, 90.0))))
+        whole = half[(shapely.get_dimensions(half) == dimension) & ~shapely.is_empty(half)]
+        parts += shapely.transform(whole, lambda points, shift=2 * left: points - (shift, 0.0)).tolist()
+    return shapely.MultiPolygon(parts) if dimension == 2 else shapely.MultiLineString(parts)

@@ -5,8 +5,6 @@ Source: RFC 7946 (GeoJSON), section 5.2. Not here: bounds in the CRS of a raster
 
 import math
 
-import numpy as np
-from numpy.typing import NDArray
 from pyproj import Geod
 
 from trigpoint.errors import InputError
@@ -51,15 +49,3 @@ def parts_of_box(box: LonLatBox) -> tuple[LonLatBox, ...]:
         return (box,)
     halves: tuple[LonLatBox, ...] = ((west, south, 180.0, north), (-180.0, south, east, north))
     return tuple(half for half in halves if half[0] < half[2])
-
-
-def in_box(lonlat: NDArray[np.float64], box: LonLatBox) -> NDArray[np.bool_]:
-    """Say which points (n, 2) lie in a box, edges included.
-
-    >>> in_box(np.array([[179.9, 0.0], [-179.9, 0.0], [0.0, 0.0]]), (179.5, -1.0, -179.5, 1.0)).tolist()
-    [True, True, False]
-    """
-    west, south, east, north = box
-    lon, lat = lonlat[:, 0], lonlat[:, 1]
-    between: NDArray[np.bool_] = (lon >= west) & (lon <= east) if west <= east else (lon >= west) | (lon <= east)
-    return between & (lat >= south) & (lat <= north)

@@ -2,7 +2,7 @@
 
 from typing import Literal
 
-from pydantic import Field
+from pydantic import ConfigDict, Field
 
 from trigpoint.records.base import Record, Sha256
 
@@ -32,10 +32,13 @@ class Poi(Record):
 
     Attributes:
         poi_id: `osm/way/123`-like for OpenStreetMap, else `<source>/<id>`; 64-bit ids stay exact.
-        lon, lat: WGS 84 degrees, longitude first.
+        lon, lat: A point of it, WGS 84 degrees, longitude first.
+        geometry: Of a line or an area, WKB in OGC:CRS84, split at the antimeridian; None of a point.
         tags: As found, byte for byte.
         categories: Taxonomy categories whose tag expressions match.
     """
+
+    model_config = ConfigDict(ser_json_bytes="hex", val_json_bytes="hex")
 
     poi_id: str
     source: str
@@ -43,6 +46,7 @@ class Poi(Record):
     osm_id: int | None = None
     lon: float = Field(ge=-180, le=180)
     lat: float = Field(ge=-90, le=90)
+    geometry: bytes | None = None
     name: str | None = None
     tags: dict[str, str] = {}
     categories: tuple[str, ...] = ()

@@ -121,12 +121,13 @@ POI_SCHEMA = pa.schema(
         ("osm_id", pa.int64()),
         ("lon", pa.float64()),
         ("lat", pa.float64()),
+        ("geometry", pa.binary()),
         ("name", pa.string()),
         ("tags", pa.string()),
         ("categories", STRINGS),
     ]
 )
-"""Points of interest; `tags` is JSON."""
+"""Points of interest; `tags` is JSON; `geometry` is WKB in OGC:CRS84, null of a point."""
 
 CANDIDATE_SCHEMA = pa.schema(
     [

@@ -26,6 +26,7 @@ POIS = st.builds(
     osm_id=st.none() | st.integers(-(2**62), 2**62),
     lon=st.floats(-180, 180),
     lat=st.floats(-90, 90),
+    geometry=st.none() | st.binary(max_size=30),
     name=st.none() | TEXT,
     tags=st.dictionaries(TEXT, TEXT, max_size=4),
     categories=st.lists(TEXT, max_size=3).map(tuple),
@@ -58,6 +59,11 @@ RESULTS = st.builds(
 @given(RESULTS)
 def test_results_give_themselves_back_from_json(result: ItemResult) -> None:
     assert ItemResult.model_validate_json(json.dumps(result.to_json())) == result
+
+
+@given(POIS)
+def test_pois_give_themselves_back_from_json(poi: Poi) -> None:
+    assert Poi.model_validate_json(json.dumps(poi.to_json())) == poi
 
 
 @given(st.lists(POIS, max_size=4))

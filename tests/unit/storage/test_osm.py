@@ -46,7 +46,7 @@ def test_tagged_nodes_areas_and_lines_are_read_and_untagged_ones_left_out(tmp_pa
     street = way(21, "<nd ref='1'/><nd ref='2'/>", highway="residential")
     path = write(tmp_path, SQUARE + cafe + way(20, building="yes") + street + way(22))
 
-    found = read_osm(path, with_lines=True)
+    found = read_osm(path)
 
     assert [(n.osm_type, n.osm_id, n.lon, n.lat, n.tags) for n in found.nodes] == [
         ("node", 9, 8.5, 50.5, {"amenity": "cafe", "name": "Café & Bar"})
@@ -55,7 +55,7 @@ def test_tagged_nodes_areas_and_lines_are_read_and_untagged_ones_left_out(tmp_pa
     assert (found.areas[0].lon, found.areas[0].lat) == pytest.approx((8.001, 50.0005))
     assert shapely.from_wkb(found.areas[0].wkb).area == pytest.approx(0.002 * 0.001)
     assert [(line.osm_id, line.lon, line.lat) for line in found.lines] == [(21, pytest.approx(8.001), 50.0)]
-    assert read_osm(path).lines == ()
+    assert read_osm(path, lambda tags: "amenity" in tags)._replace(nodes=()) == ((), (), (), (), ())
 
 
 @pytest.mark.parametrize("name", ["a.osm.bz2", "a.osm.gz", "a.osm.pbf", "a.xml"])
@@ -109,14 +109,33 @@ def test_element_with_missing_nodes_is_listed_and_the_file_goes_on(tmp_path: Pat
         tmp_path, SQUARE + way(20, building="yes") + way(30, gone, building="yes") + way(31, "<nd ref='1'/><nd ref='77'/>", highway="path")
     )
 
-    found = read_osm(path, with_lines=True)
+    found = read_osm(path)
 
     assert [area.osm_id for area in found.areas] == [20]
     assert found.without_geometry == (("way", 30), ("way", 31))
 
 
 def test_closed_way_that_is_no_area_is_no_area(tmp_path: Path) -> None:
-    assert read_osm(write(tmp_path, SQUARE + way(20, highway="pedestrian", area="no"))).areas == ()
+    found = read_osm(write(tmp_path, SQUARE + way(20, highway="pedestrian", area="no")))
+
+    assert found.areas == ()
+    assert [shapely.from_wkb(line.wkb).geom_type for line in found.lines] == ["LineString"]
+
+
+def test_relation_of_another_type_is_listed_as_without_geometry(tmp_path: Path) -> None:
+    path = write(tmp_path, SQUARE + way(20) + relation(30, {20: ""}, type="site", power="plant"))
+
+    assert read_osm(path).without_geometry == (("relation", 30),)
+    assert read_osm(path, lambda tags: "building" in tags).without_geometry == ()
+
+
+def test_line_over_the_antimeridian_is_split_there_and_its_middle_lies_on_it(tmp_path: Path) -> None:
+    nodes = "".join(f"<node id='{i}' version='1' lat='-17' lon='{lon}'/>" for i, lon in ((1, 179.99), (2, -179.97)))
+
+    (line,) = read_osm(write(tmp_path, nodes + way(20, "<nd ref='1'/><nd ref='2'/>", man_made="pier"))).lines
+
+    assert shapely.from_wkb(line.wkb).equals(shapely.from_wkt("MULTILINESTRING ((179.99 -17, 180 -17), (-180 -17, -179.97 -17))"))
+    assert (line.lon, line.lat) == (pytest.approx(-179.985), -17.0)
 
 
 def test_doctype_is_refused_before_any_entity_is_read(tmp_path: Path) -> None:
@@ -200,7 +219,7 @@ def test_overpass_answer_gives_areas_and_exact_texts(tmp_path: Path) -> None:
 
 
 def test_file_without_anything_tagged_is_empty_not_wrong(tmp_path: Path) -> None:
-    assert read_osm(write(tmp_path, SQUARE), with_lines=True) == ((), (), (), (), ())
+    assert read_osm(write(tmp_path, SQUARE)) == ((), (), (), (), ())
 
 
 RING = [{"lat": lat, "lon": lon} for lon, lat in [(8.0, 50.0), (8.002, 50.0), (8.002, 50.001), (8.0, 50.001), (8.0, 50.0)]]
@@ -217,7 +236,7 @@ def test_overpass_answer_with_places_instead_of_nodes_has_its_areas(tmp_path: Pa
     building = {"type": "way", "id": 20, **nodes, "geometry": RING, "tags": {"building": "yes"}}
     pier = {"type": "way", "id": 21, "geometry": RING[:2], "tags": {"man_made": "pier"}}
 
-    found = read_osm(overpass(tmp_path, building, pier), with_lines=True)
+    found = read_osm(overpass(tmp_path, building, pier))
 
     assert [area.osm_id for area in found.areas] == [20]
     assert shapely.from_wkb(found.areas[0].wkb).area == pytest.approx(0.002 * 0.001)

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import geopandas
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -14,6 +15,8 @@ import yaml
 from pyproj import Geod, Transformer
 
 from tasks import collect
+from tasks.query import categories_in_scene
+from tasks.scenes import frame_of
 from tasks.steps import Made
 from tasks.workspace import Workspace
 from tests.tiny_project import LEFT, PIXEL, TOP, make_project
@@ -226,7 +229,6 @@ def test_geopackage_and_csv_find_the_same_pois(tmp_path: Path) -> None:
 
 def series(folder: Path, *, pixel: float = PIXEL, left: float = LEFT, acquired: str = "2026-01", **scenes: Any) -> Workspace:
     """The first raster and another of the same place and of another date, which follows it."""
-    import numpy as np
     import rasterio
 
     folder.mkdir(parents=True)
@@ -298,7 +300,6 @@ def test_a_series_needs_another_date(tmp_path: Path) -> None:
 def test_scenes_outside_the_limits_are_dropped_with_what_was_measured(
     tmp_path: Path, limits: dict[str, float], reason: str | None, text: str
 ) -> None:
-    import numpy as np
     import rasterio
 
     def change(document: dict[str, Any]) -> None:
@@ -345,7 +346,6 @@ def around_place(col: float, row: float, size: float) -> list[float]:
 
 
 def test_a_remote_raster_a_stac_item_and_a_vrt_give_the_pixels_of_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    import numpy as np
     import rasterio
     import rasterio.shutil
 
@@ -423,7 +423,6 @@ def test_an_item_of_another_licence_is_refused(tmp_path: Path) -> None:
 def test_tiles_become_a_source_with_their_date(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     import io
 
-    import numpy as np
     from PIL import Image
 
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
@@ -502,3 +501,75 @@ def test_what_is_asked_around_pois_is_checked(tmp_path: Path, asked: dict[str, A
 
     with pytest.raises(ConfigError, match=message):
         around(tmp_path, asked)
+
+
+CROSSING = ((-2000.0, 250.0), (60.0, 40.0), (9000.0, 40.0))
+"""A road over the first of two scenes, above the second; the middle of it is far outside the raster."""
+
+
+def write_roads(folder: Path, kind: str) -> str:
+    """Write the road as a line of a file; return the file's name."""
+    places = [lonlat(*place) for place in CROSSING]
+    nodes = [{"type": "node", "id": k, "lon": x, "lat": y} for k, (x, y) in enumerate(places, start=1)]
+    way = {"type": "way", "id": 7, "nodes": [1, 2, 3], "tags": {"highway": "residential"}}
+    name = {"osm": "roads.osm", "overpass": "answer.json", "geojson": "roads.geojson", "gpkg": "roads.gpkg"}[kind]
+    if kind == "osm":
+        text = "".join(f"<node id='{n['id']}' version='1' lat='{n['lat']:.7f}' lon='{n['lon']:.7f}'/>" for n in nodes)
+        refs = "".join(f"<nd ref='{k}'/>" for k in (1, 2, 3))
+        (folder / name).write_text(f"<osm version='0.6'>{text}<way id='7' version='1'>{refs}<tag k='highway' v='residential'/></way></osm>")
+    elif kind == "overpass":
+        (folder / name).write_text(json.dumps({"elements": [*nodes, way]}))
+    else:
+        frame = geopandas.GeoDataFrame({"highway": ["residential"]}, geometry=[shapely.LineString(places)], crs=4326)
+        frame.to_crs(32645 if kind == "gpkg" else 4326).to_file(folder / name)
+    return name
+
+
+@pytest.mark.parametrize("kind", ["osm", "overpass", "geojson", "gpkg"])
+def test_a_line_is_a_poi_and_in_every_scene_that_it_crosses_wherever_its_middle_is(tmp_path: Path, kind: str) -> None:
+    def change(document: dict[str, Any]) -> None:
+        x, y = lonlat(20.0, 40.0)
+        box = [x - 1e-4, y - 1e-4, x + 1e-4, y + 1e-4]  # holds a part of the road, not its middle
+        document["sources"][0]["pois"] = [{"path": write_roads(tmp_path, kind), "bbox": box, **OWN}]
+        document["sources"][0]["scenes"] = {"windows": [[0, 0, 100, 100], [300, 100, 100, 100]]}
+
+    made = collected(project(tmp_path, change))
+
+    pois = made.tables["poi"]
+    (row,) = pois.to_pylist()
+    line = shapely.from_wkb(row["geometry"])
+    assert shapely.get_coordinates(line) == pytest.approx(np.array([lonlat(*place) for place in CROSSING]), abs=1e-6)
+    assert line.distance(shapely.Point(row["lon"], row["lat"])) < 1e-9
+    found = {scene.window.col_off: categories_in_scene(pois, frame_of(scene), (scene.width, scene.height)) for scene in scenes_of(made)}
+    assert found == {0: frozenset({"road"}), 300: frozenset()}
+
+
+def test_an_area_is_in_a_scene_that_shows_a_corner_of_it(tmp_path: Path) -> None:
+    corners = [(90.0, 90.0), (9000.0, 90.0), (9000.0, 9000.0), (90.0, 9000.0), (90.0, 90.0)]
+    school = {"type": "Polygon", "coordinates": [[lonlat(*corner) for corner in corners]]}
+    feature = {"type": "Feature", "properties": {"building": "school"}, "geometry": school}
+
+    def change(document: dict[str, Any]) -> None:
+        (tmp_path / "school.geojson").write_text(json.dumps({"type": "FeatureCollection", "features": [feature]}))
+        document["sources"][0]["pois"] = [{"path": "school.geojson", **OWN}]
+        document["sources"][0]["scenes"] = {"windows": [[0, 0, 100, 100], [0, 0, 80, 80]]}
+
+    made = collected(project(tmp_path, change))
+
+    found = {scene.width: "school" in categories_in_scene(made.tables["poi"], frame_of(scene), (scene.width, scene.height))
+             for scene in scenes_of(made)}  # fmt: skip
+    assert found == {100: True, 80: False}
+
+
+def test_a_feature_that_is_nowhere_on_the_earth_is_set_aside_alone(tmp_path: Path) -> None:
+    def change(document: dict[str, Any]) -> None:
+        frame = geopandas.GeoDataFrame(
+            {"id": ["x", "y"], "building": ["school"] * 2}, geometry=[shapely.Point(1e30, 0), shapely.Point(LEFT, TOP)], crs=32645
+        )
+        frame.to_file(tmp_path / "p.gpkg")
+        document["sources"][0]["pois"] = [{"path": "p.gpkg", "id_property": "id", **OWN}]
+
+    made = collected(project(tmp_path, change))
+
+    assert made.tables["poi"].column("poi_id").to_pylist() == ["y"]
+    assert [(drop.item_id, drop.reason_code) for drop in made.drops] == [("x", "bad_geometry")]
