@@ -17,7 +17,7 @@ from trigpoint.masks.crops import polygon_of_record
 from trigpoint.masks.ownership import Claim, decide_ownership
 from trigpoint.masks.rasterise import BoolArray, CropMask, crop_mask
 from trigpoint.proposals.duplicates import drop_duplicates, same_things
-from trigpoint.proposals.masks import crop_iou
+from trigpoint.proposals.masks import CropMasks, crop_iou
 from trigpoint.records.proposal import MaskProposal
 from trigpoint.records.stage import Drop
 from trigpoint.rules import Rules
@@ -327,7 +327,7 @@ def _better_founded(
     gone: set[str] = set()
     for members in groups.values():
         rank = {k: FOUNDED.index(items[name].proposal.origin) for k, name in enumerate(members)}
-        masks = [crops[name] for name in members]
+        masks = CropMasks([crops[name] for name in members])
         is_machine = [name in scores for name in members]
         pairs = [
             pair

@@ -34,6 +34,8 @@ _UNKNOWN, _BESIDE, _ON = 0, 1, 2
 class ClassicalProposer:
     """Compact watershed or random walker from seeds that a box, an oriented box or points give.
 
+    An answer depends on the pixels around its prompt alone (`PAD_SHARE`): a tile that holds these gives the answer of the whole scene.
+
     Args:
         method: `watershed` floods the gradient of the grey picture, `random_walker` weighs paths by differences of colour.
 
@@ -88,7 +90,9 @@ def _seeds(prompt: Prompt, size: tuple[int, int]) -> _Seeds | None:
         on = [point for point, label in zip(shape.points_px, shape.labels, strict=True) if label]
         outer = shapely.box(*shapely.MultiPoint(on).buffer(POINT_REACH_SHARE * shape.size_px).bounds)
     else:
-        raise InputError(f"prompt {prompt.source_id!r} is a {shape.kind}, and the proposer 'classical' takes boxes and points alone")
+        raise InputError(
+            f"prompt {prompt.source_id!r} is of kind {shape.kind!r}, and the proposer 'classical' takes boxes and points alone"
+        )
     left, top, right, bottom = outer.bounds
     pad = max(PAD_MIN_PX, PAD_SHARE * max(right - left, bottom - top))
     row0, row1 = max(0, int(top - pad)), min(size[0], int(np.ceil(bottom + pad)))

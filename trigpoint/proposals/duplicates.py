@@ -5,7 +5,7 @@ their masks share nothing.
 """
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import numpy as np
 import shapely
@@ -23,25 +23,42 @@ class Pair(NamedTuple):
     iou: float
 
 
-def same_things(crops: Sequence[CropMask], threshold: float = SAME_THING_IOU) -> list[Pair]:
+class SceneMasks(Protocol):
+    """Masks of one scene by their places: `CropMasks`, or `PieceMasks` that are decoded when they are needed."""
+
+    def __len__(self) -> int: ...
+
+    def crop(self, k: int) -> CropMask:
+        """The mask in its window of the scene."""
+        ...
+
+    def area(self, k: int) -> int:
+        """Its pixels."""
+        ...
+
+    def box(self, k: int) -> tuple[int, int, int, int]:
+        """Its pixel-edge box (x_min, y_min, x_max, y_max)."""
+        ...
+
+
+def same_things(masks: SceneMasks, threshold: float = SAME_THING_IOU) -> list[Pair]:
     """Return all pairs of masks of one scene whose IoU reaches a threshold, sorted; only masks whose boxes meet are compared.
 
     Args:
-        crops: Masks in scene coordinates.
+        masks: The masks.
         threshold: Above 0.
     """
-    if len(crops) < 2:
+    if len(masks) < 2:
         return []
-    edges = np.array([(c.col_off, c.row_off, c.col_off + c.mask.shape[1], c.row_off + c.mask.shape[0]) for c in crops], dtype=float)
-    boxes = shapely.box(*edges.T)
+    boxes = shapely.box(*np.array([masks.box(k) for k in range(len(masks))], dtype=float).T)
     first, second = shapely.STRtree(boxes).query(boxes)
-    areas = np.array([crop.area_px for crop in crops], dtype=float)
+    areas = np.array([masks.area(k) for k in range(len(masks))], dtype=float)
     small, large = np.minimum(areas[first], areas[second]), np.maximum(areas[first], areas[second])
     # the IoU of two masks is at most the ratio of their areas
     near = (first < second) & (small >= threshold * large) & (small > 0)
     found: list[Pair] = []
     for k, m in sorted(zip(first[near].tolist(), second[near].tolist(), strict=True)):
-        iou = crop_iou(crops[k], crops[m])
+        iou = crop_iou(masks.crop(k), masks.crop(m))
         if iou >= threshold:
             found.append(Pair(k, m, iou))
     return found

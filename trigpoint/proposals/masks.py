@@ -14,7 +14,7 @@ from trigpoint.records.scene import Window
 
 BoolArray = NDArray[np.bool_]
 
-KEPT_DECODED = 256
+KEPT_DECODED = 64
 """Masks that are held decoded."""
 
 
@@ -28,6 +28,9 @@ class PieceMasks:
     def _decode(self, k: int) -> CropMask:
         record = self._records[k]
         return CropMask(record.origin_px[1], record.origin_px[0], decode_rle(record.counts, record.size_px, f"mask {k}"))
+
+    def __len__(self) -> int:
+        return len(self._records)
 
     def crop(self, k: int) -> CropMask:
         """The mask in its window of the scene."""
@@ -61,9 +64,28 @@ class PieceMasks:
         """The part of a mask in a window, (height, width) of the window."""
         return part_in(self.crop(k), window)
 
-    def iou(self, k: int, m: int) -> float:
-        """The IoU of two masks, counted on pixels."""
-        return crop_iou(self.crop(k), self.crop(m))
+
+class CropMasks:
+    """Masks of one scene that are decoded anyway."""
+
+    def __init__(self, crops: Sequence[CropMask]) -> None:
+        self._crops = crops
+
+    def __len__(self) -> int:
+        return len(self._crops)
+
+    def crop(self, k: int) -> CropMask:
+        """The mask in its window of the scene."""
+        return self._crops[k]
+
+    def area(self, k: int) -> int:
+        """Its pixels."""
+        return self._crops[k].area_px
+
+    def box(self, k: int) -> tuple[int, int, int, int]:
+        """Its pixel-edge box (x_min, y_min, x_max, y_max)."""
+        crop = self._crops[k]
+        return (crop.col_off, crop.row_off, crop.col_off + crop.mask.shape[1], crop.row_off + crop.mask.shape[0])
 
 
 def part_in(crop: CropMask, window: Window) -> BoolArray:

@@ -3,13 +3,14 @@
 from collections.abc import Sequence
 from typing import NamedTuple
 
+import numpy as np
+
 from trigpoint.identity import make_id
 from trigpoint.masks.crops import record_of_mask
-from trigpoint.masks.rasterise import CropMask
 from trigpoint.proposals.duplicates import drop_duplicates, same_things
-from trigpoint.proposals.masks import remove_specks
+from trigpoint.proposals.masks import PieceMasks, remove_specks
 from trigpoint.proposals.settings import SAME_THING_IOU
-from trigpoint.proposals.tiles import Joined, join_pieces
+from trigpoint.proposals.tiles import Joined, join_pieces, joined_crop
 from trigpoint.records.proposal import AutomaticPrompt, MaskProposal, Prompt, ProposerIdentity, RawAnswer
 from trigpoint.records.stage import Drop
 
@@ -64,7 +65,6 @@ def settle_answers(
     """
     drops: list[Drop] = []
     found: list[MaskProposal] = []
-    crops: list[CropMask] = []
     seen: set[str] = set()
     joined = _one_per_prompt(join_pieces(answers, prompts, *size_px), answers, prompts)
     answered = {answers[each.members[0]].prompt for each in joined}
@@ -74,9 +74,10 @@ def settle_answers(
             drops.append(_drop(scene_id, prompt.source_id, "no_mask_proposed", why))
     for each in joined:
         prompt = prompts[answers[each.members[0]].prompt]
-        swept = remove_specks(each.crop.mask, cleaning.speck_px if identity.proposer != "vector" else 0)
-        crop = each.crop._replace(mask=swept.mask)
-        mask = record_of_mask(crop.mask, (crop.col_off, crop.row_off))
+        crop = joined_crop(each, answers)
+        swept = remove_specks(crop.mask, cleaning.speck_px if identity.proposer != "vector" else 0)
+        mask = record_of_mask(swept.mask, (crop.col_off, crop.row_off))
+        area_px = int(np.count_nonzero(swept.mask))
         proposal = MaskProposal(
             proposal_id=make_id("p", scene_id, identity.proposer, identity.model, prompt.source_id, mask.to_json()),
             scene_id=scene_id,
@@ -92,16 +93,15 @@ def settle_answers(
         if proposal.proposal_id in seen:
             continue  # two tiles saw the same
         seen.add(proposal.proposal_id)
-        if crop.area_px < cleaning.min_px:
-            drops.append(_drop(scene_id, item, "proposal_too_small", f"{crop.area_px} pixels, fewer than {cleaning.min_px}"))
+        if area_px < cleaning.min_px:
+            drops.append(_drop(scene_id, item, "proposal_too_small", f"{area_px} pixels, fewer than {cleaning.min_px}"))
         elif each.score is not None and cleaning.min_score is not None and each.score < cleaning.min_score:
             drops.append(_drop(scene_id, item, "proposal_score_low", f"score {each.score:.3f}, below {cleaning.min_score:g}"))
         else:
             found.append(proposal)
-            crops.append(crop)
-    areas = [crop.area_px for crop in crops]
-    order = sorted(range(len(found)), key=lambda k: (-(found[k].score or 0.0), -areas[k], found[k].proposal_id))
-    kept = drop_duplicates(same_things(crops, cleaning.duplicate_iou), order)
+    masks = PieceMasks([proposal.mask for proposal in found])
+    order = sorted(range(len(found)), key=lambda k: (-(found[k].score or 0.0), -masks.area(k), found[k].proposal_id))
+    kept = drop_duplicates(same_things(masks, cleaning.duplicate_iou), order)
     for place, pair in sorted(kept.instead_of.items()):
         why = f"mask IoU {pair.iou:.4f} with {_item(found[pair.first])}, which is kept"
         drops.append(_drop(scene_id, _item(found[place]), "proposal_duplicate", why))

@@ -177,17 +177,15 @@ def _in_scene(crop: CropMask, tile: Window, reduced_by: int) -> CropMask:
 
 
 class Joined(NamedTuple):
-    """Answers put together.
+    """Answers put together; the mask is the union of theirs (`joined_crop`).
 
     Attributes:
         members: Places of the answers that it is made of, sorted.
-        crop: The union of their masks.
         score: Mean of their scores by pixels; None when one has none.
         is_cut: A piece of it ends at the edge of its tile, inside the scene, and no other piece goes on there.
     """
 
     members: tuple[int, ...]
-    crop: CropMask
     score: float | None
     is_cut: bool
 
@@ -249,8 +247,14 @@ def join_pieces(answers: Sequence[RawAnswer], prompts: Sequence[Prompt], height:
             if answers[k].reduced_by == 1 and isinstance(prompts[answers[k].prompt].shape, AutomaticPrompt)
             for side in _cut_sides(masks.crop(k), answers[k].tile, (height, width))
         ]
-        joined.append(Joined(tuple(members), union_crop([masks.crop(k) for k in members]), score, any(each not in goes_on for each in cut)))
+        joined.append(Joined(tuple(members), score, any(each not in goes_on for each in cut)))
     return joined
+
+
+def joined_crop(joined: Joined, answers: Sequence[RawAnswer]) -> CropMask:
+    """Return the mask of what was put together, in its window of the scene."""
+    masks = PieceMasks([answers[k].mask for k in joined.members])
+    return union_crop([masks.crop(k) for k in range(len(joined.members))])
 
 
 _SIDES = ("left", "top", "right", "bottom")

@@ -27,6 +27,8 @@ class VectorProposer:
         answers: list[Answer] = []
         for k, prompt in enumerate(prompts):
             if not isinstance(prompt.shape, MaskPrompt):
-                raise InputError(f"prompt {prompt.source_id!r} is a {prompt.shape.kind}, and the proposer 'vector' takes masks alone")
+                raise InputError(
+                    f"prompt {prompt.source_id!r} is of kind {prompt.shape.kind!r}, and the proposer 'vector' takes masks alone"
+                )
             answers.append(Answer(k, crop_of_record(prompt.shape.mask, height, width, prompt.source_id), None))
         return answers
