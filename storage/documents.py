@@ -35,12 +35,13 @@ class NamedBytes(NamedTuple):
     data: bytes
 
 
-def read_document(path: Path, endings: Sequence[str], max_bytes: int = MAX_BYTES) -> NamedBytes:
+def read_document(path: Path, endings: Sequence[str], passed_over: Sequence[str] = (), max_bytes: int = MAX_BYTES) -> NamedBytes:
     """Read a file, or of a zip archive the one member with one of some endings.
 
     Args:
         path: A local file.
         endings: Endings in lower case, such as `.json`.
+        passed_over: Names of members that do not count.
         max_bytes: Largest document.
 
     Raises:
@@ -57,23 +58,29 @@ def read_document(path: Path, endings: Sequence[str], max_bytes: int = MAX_BYTES
         if not is_zip:
             file.seek(0)
             return NamedBytes(path.name, file.read(max_bytes + 1))
-    return _member(path, endings, max_bytes)
+    return _member(path, endings, passed_over, max_bytes)
 
 
-def _member(path: Path, endings: Sequence[str], max_bytes: int) -> NamedBytes:
+def _member(path: Path, endings: Sequence[str], passed_over: Sequence[str], max_bytes: int) -> NamedBytes:
     name = f"archive {str(path)!r}"
     try:
         with zipfile.ZipFile(path) as archive:
             members = archive.infolist()
             if len(members) > MAX_MEMBERS:
                 raise InputError(f"{name} holds {len(members)} files, at most {MAX_MEMBERS} are looked at; export fewer scenes at a time")
-            found = [member for member in members if not member.is_dir() and member.filename.lower().endswith(tuple(endings))]
+            found = [
+                m for m in members if not m.is_dir() and m.filename.lower().endswith(tuple(endings)) and _name_of(m) not in passed_over
+            ]
             if len(found) != 1:
                 shown = ", ".join(repr(member.filename[:60]) for member in found[:3])
                 raise InputError(f"{name} holds {len(found)} files that end in {' or '.join(endings)} ({shown}), expected one")
-            return NamedBytes(PurePosixPath(found[0].filename).name, _bytes_of(archive, found[0], name, max_bytes))
+            return NamedBytes(_name_of(found[0]), _bytes_of(archive, found[0], name, max_bytes))
     except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError, OSError) as error:
         raise InputError(f"{name} cannot be read: {error}; export it again") from error
+
+
+def _name_of(member: zipfile.ZipInfo) -> str:
+    return PurePosixPath(member.filename).name
 
 
 def _bytes_of(archive: zipfile.ZipFile, member: zipfile.ZipInfo, name: str, max_bytes: int) -> bytes:

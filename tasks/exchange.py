@@ -249,10 +249,10 @@ def read_masks(opened: Opened, path: Path, list_path: Path | None = None, orient
     if path.suffix.lower() == ".gpkg":
         found = read_list(path)
         layers, broken = read_mask_layers(path)
-        own = read_export_list(found) if found is not None else None
-        document = from_geopackage(layers, own or _list_beside(path, list_path, "gpkg"), opened.scenes, taxonomy)
+        own = read_export_list(found) if found is not None and list_path is None else _list_beside(path, list_path, "gpkg")
+        document = from_geopackage(layers, own, opened.scenes, taxonomy)
         return document._replace(problems=(*document.problems, *(Problem(line, None, "its geometry cannot be read") for line in broken)))
-    raw = read_document(path, (".json", ".xml"))
+    raw = read_document(path, (".json", ".xml"), passed_over=(LIST_FILE, LABELS, LABEL_CONFIG))
     if raw.data.lstrip(b"\xef\xbb\xbf \t\r\n")[:1] == b"<":
         document = from_cvat(parse_xml(raw), scenes, taxonomy)
     else:

@@ -28,6 +28,7 @@ from trigpoint.exchange.items import (
     split_category,
 )
 from trigpoint.exchange.reading import Label, Reader, Sheet
+from trigpoint.geometry.repair import repair_polygon
 from trigpoint.masks.crops import crop_of_record
 from trigpoint.masks.rle import check_rle, decode, encode_mask, flat_numbers
 from trigpoint.review.ledger import ItemState
@@ -187,7 +188,10 @@ def _read_rings(reader: Reader, label: Label, sheet: Sheet, rings: list[Any]) ->
             return
         parts.append(numbers.reshape(-1, 2))
     polygons = [shapely.Polygon(points) for points in parts]
-    is_simple = all(shapely.is_valid(polygon) for polygon in polygons)
-    # rings that cross themselves are left to the repair, which says so
-    whole = shapely.union_all(polygons) if is_simple else polygons[0] if len(polygons) == 1 else shapely.MultiPolygon(polygons)
-    reader.add_polygon(label, sheet, whole)
+    if len(polygons) == 1:
+        reader.add_polygon(label, sheet, polygons[0])
+        return
+    # each by itself: what lies in two of them is of both, and no hole
+    repaired = [repair_polygon(polygon) for polygon in polygons]
+    notes = [f"polygon {k}: {made.note}" for k, made in enumerate(repaired) if made.is_changed]
+    reader.add_polygon(label, sheet, shapely.union_all([made.geometry for made in repaired]), notes)

@@ -33,6 +33,7 @@ from trigpoint.exchange.items import (
     read_separable,
     seen_text,
     separable_text,
+    shown,
     split_category,
 )
 from trigpoint.exchange.reading import Label, Reader, Sheet
@@ -148,7 +149,7 @@ def from_cvat(root: Element, scenes: Mapping[str, ExchangeScene], taxonomy: Taxo
         place = f"image {name[:80]!r}" if name else f"image {position} from the top"
         sheet = reader.sheet(name, [_whole(image, "width"), _whole(image, "height")], place)
         for k, shape in enumerate(image if sheet is not None else ()):
-            _read_shape(reader, f"{place}, {shape.tag} {k}", cast(Sheet, sheet), shape)
+            _read_shape(reader, f"{place}, {shown(shape.tag, 40)} {k}", cast(Sheet, sheet), shape)
     return reader.document()
 
 

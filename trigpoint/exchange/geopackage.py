@@ -27,6 +27,7 @@ from trigpoint.exchange.items import (
     read_separable,
     seen_text,
     separable_text,
+    shown,
 )
 from trigpoint.exchange.reading import Label, Reader
 from trigpoint.geometry.frames import apply_affine, invert_affine, transformer
@@ -114,7 +115,7 @@ def from_geopackage(
         reader.scene_ids |= set(export.scene_ids) & set(scenes)
     for layer in layers:
         for geometry, row, own in zip(layer.geometries, layer.rows, layer.ids, strict=True):
-            _read_feature(reader, layer, geometry, row, f"layer {layer.name!r}, feature {own}", scenes)
+            _read_feature(reader, layer, geometry, row, f"layer {layer.name!r}, feature {shown(own)}", scenes)
     return reader.document()
 
 

@@ -128,7 +128,7 @@ class Problem(NamedTuple):
     cause: str
 
     def __str__(self) -> str:
-        return f"{self.place}{f' ({self.item_id})' if self.item_id else ''}: {self.cause}"
+        return f"{self.place}{f' ({shown(self.item_id)})' if self.item_id else ''}: {self.cause}"
 
 
 class Document(NamedTuple):
@@ -144,6 +144,15 @@ class Document(NamedTuple):
     problems: tuple[Problem, ...]
     export: ExportList | None
     scene_ids: frozenset[str]
+
+
+def shown(text: object, most: int = 80) -> str:
+    r"""Return what a document says as it may be printed: cut short, without control characters.
+
+    >>> shown("a\x1b[2Jb")
+    'a?[2Jb'
+    """
+    return "".join(sign if sign.isprintable() else "?" for sign in str(text)[:most])
 
 
 def masks_by_scene(states: Mapping[str, ItemState]) -> dict[str, list[tuple[ItemState, MaskValue]]]:

@@ -27,6 +27,7 @@ from trigpoint.exchange.items import (
     list_of_export,
     masks_by_scene,
     read_export_list,
+    shown,
 )
 from trigpoint.exchange.reading import Label, Reader, Sheet
 from trigpoint.exchange.shapes import box_corners, is_plain_polygon
@@ -127,7 +128,7 @@ def from_label_studio(document: Any, scenes: Mapping[str, ExchangeScene], taxono
     reader = Reader("label-studio", scenes, taxonomy)
     exports: list[ExportList] = []
     for position, task in enumerate(cast(list[dict[str, Any]], tasks)):
-        _read_task(reader, f"task {task.get('id', position)}", task, exports)
+        _read_task(reader, f"task {shown(task.get('id', position))}", task, exports)
     if exports:
         if len({export.release for export in exports}) > 1:
             raise InputError(f"Label Studio export: its tasks are of {len({e.release for e in exports})} releases; import them one by one")
@@ -160,7 +161,7 @@ def _read_task(reader: Reader, place: str, task: dict[str, Any], exports: list[E
             reader.problem(f"{place}, result {position} from the top", "it is no object with a 'value'")
             continue
         region = cast(dict[str, Any], result)
-        where = f"{place}, region {region.get('id', position)}"
+        where = f"{place}, region {shown(region.get('id', position))}"
         size = [region.get("original_width"), region.get("original_height")]
         sheet = reader.sheet(name if isinstance(name, str) else "", size, where, scene.scene_id if scene else None)
         if sheet is not None:
@@ -176,7 +177,7 @@ def _read_result(reader: Reader, place: str, sheet: Sheet, region: dict[str, Any
     categories = [label for label in cast(list[Any], labels) if isinstance(label, str)] if isinstance(labels, list) else []
     label = Label(place, item_id, categories)
     if region.get("image_rotation") not in (0, None, 360):
-        cause = f"the picture was turned by {region['image_rotation']}° in Label Studio; turn it back there and export again"
+        cause = f"the picture was turned by {shown(region['image_rotation'])}° in Label Studio; turn it back there and export again"
         reader.problem(place, cause, item_id)
         return
     width, height = sheet.size

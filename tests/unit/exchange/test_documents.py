@@ -17,7 +17,9 @@ from trigpoint.exchange.cvat import from_cvat, labels_json, to_cvat
 from trigpoint.exchange.geopackage import VectorLayer, from_geopackage
 from trigpoint.exchange.items import Document, ExchangeScene, join_category, read_export_list, read_seen
 from trigpoint.exchange.label_studio import from_label_studio, label_config, to_label_studio
+from trigpoint.exchange.merge import plan_import
 from trigpoint.exchange.qgis import ProjectLayer, mask_style, project_text
+from trigpoint.masks.crops import record_of_polygon
 
 STATES = states_of(an_item(filled(FIRST, 2, 2, 6, 5)))
 
@@ -325,3 +327,24 @@ def test_label_studio_numbers_are_percent_of_each_side() -> None:
     assert (min(xs), max(xs)) == pytest.approx((100 * 2 / 30, 100 * 8 / 30))
     assert (min(ys), max(ys)) == pytest.approx((100 * 2 / 20, 100 * 7 / 20))
     assert through_label_studio(STATES, "polygon").incoming[0].form == "polygon"
+
+
+def test_overlapping_coco_rings_are_united_also_when_one_crosses_itself() -> None:
+    bow, square = [1, 1, 11, 11, 1, 11, 11, 1], [5, 3, 9, 3, 9, 9, 5, 9]
+    document = coco_with(of_annotation(segmentation=[bow, square]))
+
+    assert document.problems == ()
+    found = document.incoming[0]
+    whole = shapely.union_all([shapely.make_valid(shapely.Polygon(np.reshape(ring, (-1, 2)))) for ring in (bow, square)])
+    assert found.value.mask == record_of_polygon(whole, FIRST.height, FIRST.width)
+    assert "polygon 0: Self-intersection" in found.notes[0]
+
+
+def test_what_a_document_says_cannot_steer_a_terminal() -> None:
+    document = regions_with(id="\x1b[2J\x07" + "x" * 500, type="ellipse")
+    renamed = coco_with(of_annotation(attributes={"item_id": "i-\x1b]0;owned\x07"}))
+    plan = plan_import(RELEASE, STATES, renamed, "ada", "annotator")
+
+    texts = [str(problem) for problem in (*document.problems, *plan.problems)]
+    assert len(texts) == 2
+    assert all(text.isprintable() and len(text) < 300 for text in texts)

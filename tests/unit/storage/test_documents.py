@@ -33,6 +33,12 @@ def test_an_archive_without_a_document_or_with_several(tmp_path: Path, members: 
         read_document(archive(tmp_path / "a.zip", members), (".json", ".xml"))
 
 
+def test_members_that_do_not_count_are_passed_over(tmp_path: Path) -> None:
+    packed = archive(tmp_path / "a.zip", {"out/tasks.json": b"[]", "out/export.json": b"{}"})
+
+    assert read_document(packed, (".json",), passed_over=("export.json",)).name == "tasks.json"
+
+
 def test_a_zip_bomb_is_not_unpacked(tmp_path: Path) -> None:
     bomb = archive(tmp_path / "bomb.zip", {"tasks.json": b"0" * (64 << 20)})
     assert bomb.stat().st_size < 100_000
