@@ -187,13 +187,14 @@ class _Page:
         """Release, scenes, taxonomy and policies."""
         desk = self._board.desk
         taxonomy = desk.taxonomy
+        names = {one.id: (one.noun if one.axis == taxonomy.axes[0].id else one.phrase) or one.id for one in taxonomy.categories}
         categories = [
             {
                 "id": one.id,
                 "axis": one.axis,
-                "name": one.noun or one.phrase or one.id,
+                "name": names[one.id],
                 "also": list(dict.fromkeys((*one.names, *one.other_names))),
-                "path": [taxonomy.get(name).noun or taxonomy.get(name).phrase or name for name in reversed(taxonomy.ancestors(one.id)[1:])],
+                "path": [names[name] for name in reversed(taxonomy.ancestors(one.id)[1:])],
                 "countable": one.countable,
             }
             for one in taxonomy.categories

@@ -362,10 +362,6 @@ when("sent", ({ entry, answer }) => {
   }
   drawInspector();
 });
-window.addEventListener("beforeunload", (event) => {
-  if (outbox.unsent.length && !outbox.isOnline) event.preventDefault();
-});
-
 async function start() {
   try {
     Object.assign(desk.me, await openSession());

@@ -360,6 +360,7 @@ function follow(leader) {
 }
 
 export const mainPane = () => panes[0];
+export const views = () => panes.map(({ view }) => [view.x, view.y, view.scale]);
 
 export function showScene(sceneId) {
   if (panes.length === 2 && panes[1].scene.scene_id === sceneId) leaveDates();
