@@ -274,6 +274,14 @@ def test_good_decisions_alone_have_no_finding(good, plain):
     assert findings(plain) == set()
 
 
+def test_names_and_reasons_may_be_published_together(release):
+    rows = [row | {"who": {ADA: "Ada", BO: "Bo"}[row["who"]], "reason": "a roof"} for row in by_hand()]
+    tiny.write_lines(release / REVIEWS, rows)
+    pair(who=["Ada", "Bo"])(release)
+
+    assert findings(release) == set()
+
+
 def test_a_policy_without_any_decision_releases_nothing(plain, tmp_path):
     folder = Path(shutil.copytree(plain, tmp_path / "release"))
     put(policy="single")(folder)
