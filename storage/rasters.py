@@ -29,6 +29,7 @@ from rasterio.windows import Window as RasterioWindow
 from storage.crs import crs_text, expect_earth, parse_crs
 from storage.digests import source_digest
 from trigpoint.errors import RasterError
+from trigpoint.geometry.frames import apply_affine, invert_affine
 from trigpoint.imagery.patch import Colours, Patch, valid_from_pixels
 from trigpoint.imagery.windows import Bounds, bounds_of_grid, clip_window, transform_of_window
 from trigpoint.records.scene import Transform, Window
@@ -136,6 +137,20 @@ class Grid(NamedTuple):
     array: NDArray[Any]
     crs: str
     transform: Transform
+
+
+def is_same_crs(a: RasterSource, b: RasterSource) -> bool:
+    """Whether two rasters are in one CRS, however it is written."""
+    return a.crs == b.crs or CRS.from_user_input(a.crs).equals(CRS.from_user_input(b.crs), ignore_axis_order=True)
+
+
+def is_same_grid(a: RasterSource, b: RasterSource) -> bool:
+    """Whether the pixels of two rasters are the same places: size, CRS and, within a hundredth of a pixel, corners."""
+    if (a.width, a.height) != (b.width, b.height) or not is_same_crs(a, b):
+        return False
+    corners = np.array([[0, 0], [a.width, 0], [a.width, a.height], [0, a.height]], dtype=np.float64)
+    there = apply_affine(invert_affine(b.transform), apply_affine(a.transform, corners))
+    return bool(np.abs(there - corners).max() <= 0.01)
 
 
 def open_source(

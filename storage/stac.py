@@ -32,14 +32,12 @@ class StacAsset(NamedTuple):
         href: As found.
         acquired: Day of the item, or of the beginning of its interval; None when it says neither.
         licence: What item or asset say; None when they say nothing or no licence.
-        bbox: Of the item, as found: west may be beyond east.
     """
 
     item_id: str
     href: str
     acquired: str | None
     licence: str | None
-    bbox: tuple[float, ...] | None
 
 
 def read_items(path: Path) -> list[pystac.Item]:
@@ -91,7 +89,6 @@ def choose_asset(items: Sequence[pystac.Item], item_id: str | None, key: str, wh
         href=asset.href,
         acquired=_day(said),
         licence=None if licence.lower() in UNSPECIFIC_LICENCES else licence,
-        bbox=None if item.bbox is None else tuple(item.bbox),
     )
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import rasterio
 from rasterio.errors import RasterioError
 
-from storage.rasters import open_source, read_window, source_of, write_native_tif
+from storage.rasters import is_same_crs, open_source, read_window, source_of, write_native_tif
 from storage.remote import Snapshot, Snapshots
 from trigpoint.errors import RasterError
 from trigpoint.identity import digest_file
@@ -129,19 +129,24 @@ def put_together(snapshots: Snapshots, path: Path, crs_override: str | None, max
     """Return the mosaic of a VRT as a GeoTIFF of native pixels.
 
     Raises:
-        RasterError: it is no plain mosaic, a file of it is no raster, or it has too many pixels.
+        RasterError: it is no plain mosaic, a file of it is no raster or in another CRS, or it has too many pixels.
     """
     request = request_of(path, crs_override)
     known = snapshots.find(request)
     if known is not None:
         return known
     name = f"VRT {str(path)!r}"
-    for file in files_of_vrt(path):
-        open_source(file, crs_override).close()
     try:
         dataset = rasterio.open(path.resolve(), driver="VRT")
     except (RasterioError, OSError) as error:
         raise RasterError(f"{name} cannot be opened: {error}; build it again (gdalbuildvrt)") from error
     with source_of(dataset, path, name, crs_override, max_source_px=max_px) as source:
+        for file in files_of_vrt(path):
+            with open_source(file, crs_override) as part:
+                if not is_same_crs(part, source):
+                    raise RasterError(
+                        f"{name}: {file.name} is in {part.crs[:80]!r}, the mosaic in {source.crs[:80]!r}; warp it first, then build the "
+                        "mosaic again (gdalbuildvrt)"
+                    )
         patch = read_window(source, Window(col_off=0, row_off=0, width=source.width, height=source.height))
     return snapshots.save(request, write_native_tif(patch), ".tif", {"n_files": len(request["files"])})

@@ -3,6 +3,7 @@
 import json
 import math
 import sys
+from collections import Counter
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -14,7 +15,7 @@ from numpy.typing import NDArray
 from shapely.geometry.base import BaseGeometry
 
 from storage.osm import is_overpass, read_osm
-from storage.rasters import RasterSource, open_source, read_window, write_scene_tif
+from storage.rasters import RasterSource, is_same_grid, open_source, read_window, write_scene_tif
 from storage.vectors import SetAside, read_features, tags_of
 from tasks.fetch import SourceFiles, acquired_of, files_of, missing, series_of, source_rows
 from tasks.steps import Done, Item, Made
@@ -29,7 +30,7 @@ from trigpoint.imagery.bbox import parts_of_box
 from trigpoint.imagery.patch import Patch
 from trigpoint.imagery.phash import grey_grid, hash_text, variant_hashes
 from trigpoint.imagery.quality import blank_share, bright_share, cloud_share
-from trigpoint.imagery.tiling import Sampling, choose_points, grid_windows, window_around
+from trigpoint.imagery.tiling import Chosen, Refusal, Sampling, choose_points, grid_windows, window_around
 from trigpoint.imagery.view import rgb_of_patch
 from trigpoint.imagery.windows import clip_window, transform_of_window, window_of_points
 from trigpoint.records.scene import Poi, Scene, Window
@@ -128,12 +129,18 @@ def make(workspace: Workspace, item: Item) -> Made:
 
 
 def _all_pois(config: SourceConfig, files: SourceFiles, workspace: Workspace, drops: list[Drop]) -> list[Poi]:
-    """Read the POIs of all files of a source; what several files have is taken once, from the first."""
-    found: dict[str, Poi] = {}
+    """Read the POIs of all files of a source; of those with one id the first is taken, the others are set aside."""
+    found: dict[str, list[Poi]] = {}
     for part, file in zip(config.pois, files.pois, strict=True):
         for poi in read_pois(part, Path(file.path), config.name, workspace, drops):
-            found.setdefault(poi.poi_id, poi)
-    return list(found.values())
+            found.setdefault(poi.poi_id, []).append(poi)
+    for poi_id, (first, *others) in found.items():
+        if others:
+            n_other = sum(poi != first for poi in others)
+            why = f"{len(others) + 1} POIs have this id, {n_other} of them say something else than the first, which is taken"
+            remedy = "give each its own id, or leave id_property out" if n_other else "none needed"
+            drops.append(_drop(config.name, poi_id, "poi_id_repeated", why, remedy, n=len(others)))
+    return [first for first, *_ in found.values()]
 
 
 def read_pois(part: PoiConfig, path: Path, source_name: str, workspace: Workspace, drops: list[Drop]) -> list[Poi]:
@@ -290,11 +297,12 @@ def _open_clouds(config: SourceConfig, files: SourceFiles, source: RasterSource,
     if files.clouds is None:
         mask = source
     else:
-        mask = open_files.enter_context(open_source(files.clouds.path, crs_override=config.imagery.crs))
-        if (mask.width, mask.height) != (source.width, source.height) or not np.allclose(mask.transform, source.transform, rtol=1e-9):
+        mask = open_files.enter_context(open_source(files.clouds.path, crs_override=source.crs if source.crs_overridden else None))
+        if not is_same_grid(mask, source):
             raise RasterError(
-                f"cloud mask {files.clouds.path} has {mask.width} × {mask.height} pixels and the transform {mask.transform}, expected the "
-                f"grid of the imagery: {source.width} × {source.height}, {source.transform}; warp the mask (nearest neighbour)"
+                f"cloud mask {files.clouds.path} has {mask.width} × {mask.height} pixels, the transform {mask.transform} and the CRS "
+                f"{mask.crs[:80]!r}, expected the grid of the imagery: {source.width} × {source.height}, {source.transform}, "
+                f"{source.crs[:80]!r}; warp the mask (nearest neighbour)"
             )
     if clouds.band > mask.count:
         raise RasterError(f"imagery.clouds.band is {clouds.band}, but {mask.path.name} has {mask.count} band(s); name another")
@@ -315,7 +323,7 @@ def _windows(config: SourceConfig, source: RasterSource, pois: list[Poi], worksp
     if scenes.grid is not None:
         wanted += [_Wanted(window, "grid") for window in grid_windows(source.width, source.height, scenes.grid.sizes_px)]
     if scenes.around_pois is not None:
-        wanted += _around_pois(config, source, pois, workspace, drops)
+        wanted += _around_pois(config, scenes.around_pois, source, pois, workspace, drops)
     unique: dict[tuple[int, int, int, int], _Wanted] = {}
     for entry in wanted:
         place = entry.window.as_tuple()
@@ -323,50 +331,64 @@ def _windows(config: SourceConfig, source: RasterSource, pois: list[Poi], worksp
             why = f"window {place} has a side of more than {MAX_SCENE_PX} pixels"
             drops.append(_drop(config.name, str(place), "scene_too_large", why, "cut smaller scenes"))
             continue
-        unique.setdefault(place, entry)
+        if unique.setdefault(place, entry) is not entry and entry.poi_id is not None:
+            why = f"its window {place} is that of {unique[place].poi_id or 'the configuration'} already"
+            drops.append(_drop(config.name, entry.poi_id, "window_taken", why, "ask for a spacing, or smaller scenes"))
     return list(unique.values())
 
 
-def _around_pois(config: SourceConfig, source: RasterSource, pois: list[Poi], workspace: Workspace, drops: list[Drop]) -> list[_Wanted]:
+def _around_pois(
+    config: SourceConfig, asked: AroundPoisConfig, source: RasterSource, pois: list[Poi], workspace: Workspace, drops: list[Drop]
+) -> list[_Wanted]:
     """Choose POIs that the raster shows and place a window around each."""
-    asked = config.scenes.around_pois
-    wanted_here = set(asked.wanted) if asked is not None else set[str]()
-    chosen = [poi for poi in pois if wanted_here & set(poi.categories)]
-    if asked is None or not chosen:
-        return []
-    if asked.size_px is not None and asked.size_px > min(source.width, source.height):
-        drops.append(_too_small(config, source, f"{asked.size_px} px"))
-        return []
-    lonlat = np.array([(poi.lon, poi.lat) for poi in chosen])
+    found = [poi for poi in pois if set(asked.wanted) & set(poi.categories)]
+    categories = [tuple(c for c in poi.categories if c in asked.wanted) for poi in found]
+    lonlat = np.array([(poi.lon, poi.lat) for poi in found]).reshape(-1, 2)
     x, y = transformer("OGC:CRS84", source.crs).transform(lonlat[:, 0], lonlat[:, 1])
     to_image = SceneFrame(source.crs, source.transform, fit_frame(source.crs, source.transform, source.width, source.height))
     pixels = to_image.image_from_crs(np.column_stack([x, y]))
+    on_raster = [k for k, (col, row) in enumerate(pixels) if 0 <= col < source.width and 0 <= row < source.height]
     sizes: dict[int, int] = {}
-    for k, (col, row) in enumerate(pixels):
-        if 0 <= col < source.width and 0 <= row < source.height:
-            size = _size_around(config, asked, source, chosen[k], (int(col), int(row)), workspace, drops)
-            if size is not None:
-                sizes[k] = size
-    order = sorted(sizes, key=lambda k: digest_json([workspace.config.seed, chosen[k].poi_id]))
-    picked = choose_points(lonlat, [tuple(c for c in poi.categories if c in wanted_here) for poi in chosen], order, _sampling(asked))
-    drops += [
-        _drop(
-            config.name,
-            f"around_pois/{category}",
-            "quota_not_met",
-            f"{n} of {asked.quota[category]} scenes around {category} are missing: {len(sizes)} POIs lie on the raster, "
-            f"{picked.too_near} are nearer than {asked.min_spacing_m:g} m to a chosen one",
-            "lower the quota or the spacing, or use a larger raster",
-            n=n,
-        )
-        for category, n in picked.missing.items()
-        if category in asked.quota
-    ]
+    for k in on_raster:
+        size = _size_around(config, asked, source, found[k], (int(pixels[k, 0]), int(pixels[k, 1])), workspace, drops)
+        if size is not None:
+            sizes[k] = size
+    order = sorted(sizes, key=lambda k: digest_json([workspace.config.seed, found[k].poi_id]))
+    picked = choose_points(lonlat, categories, order, _sampling(asked))
+    drops += _shortfalls(config.name, asked, categories, on_raster, picked)
     wanted: list[_Wanted] = []
     for k in picked.indices:
         col, row = float(pixels[k, 0]), float(pixels[k, 1])
-        wanted.append(_Wanted(window_around(col, row, sizes[k], source.width, source.height), "poi", chosen[k].poi_id))
+        wanted.append(_Wanted(window_around(col, row, sizes[k], source.width, source.height), "poi", found[k].poi_id))
     return wanted
+
+
+def _shortfalls(
+    source: str, asked: AroundPoisConfig, categories: list[tuple[str, ...]], on_raster: list[int], picked: Chosen
+) -> list[Drop]:
+    """Say which quotas, or without quotas which limit, are not met, and what became of the POIs."""
+    limit = _sampling(asked).limit
+    short = [(f"around_pois/{name}", {name}, asked.quota[name], n) for name, n in picked.missing.items() if name in asked.quota]
+    if not asked.quota and limit is not None and len(picked.indices) < limit:
+        short = [("around_pois", set(asked.wanted), limit, limit - len(picked.indices))]
+    said: dict[Refusal, str] = {
+        "too_near": f"are nearer than {asked.min_spacing_m:g} m to a chosen one",
+        "region_full": f"are in a region of {asked.region_km:g} km that has its {asked.per_region} already",
+        "quota_full": "are also of a category that has its quota",
+        "over_limit": f"are beyond the limit of {limit}",
+    }
+    drops: list[Drop] = []
+    for item_id, names, wanted, n in short:
+        members = {k for k, own in enumerate(categories) if names.intersection(own)}
+        fit = members & (picked.refused.keys() | set(picked.indices))
+        reasons = Counter(picked.refused[k] for k in members & picked.refused.keys())
+        why = (
+            f"{n} of {wanted} scenes around {', '.join(sorted(names))} are missing: {len(members)} such POIs were read, "
+            f"{len(members.intersection(on_raster))} lie on the raster, {len(fit)} can have a scene"
+        )
+        why += "".join(f", {reasons[reason]} {text}" for reason, text in said.items() if reasons[reason])
+        drops.append(_drop(source, item_id, "quota_not_met", why, "ask for fewer, or use more POIs or a larger raster", n=n))
+    return drops
 
 
 def _size_around(
@@ -394,7 +416,8 @@ def _size_around(
         return None
     size = asked.size_px if asked.size_px is not None else math.ceil(round((asked.size_m or 0.0) / gsd_m, 6))
     if size > min(source.width, source.height):
-        drops.append(_too_small(config, source, f"{asked.size_m:g} m ({size} px)"))
+        why = f"a scene of {size} px around it does not fit a raster of {source.width} × {source.height}"
+        drops.append(_drop(config.name, poi.poi_id, "raster_too_small", why, "lower size_px or size_m"))
         return None
     return size
 
@@ -409,11 +432,6 @@ def _sampling(asked: AroundPoisConfig) -> Sampling:
         per_region=asked.per_region,
         region_km=asked.region_km,
     )
-
-
-def _too_small(config: SourceConfig, source: RasterSource, size: str) -> Drop:
-    why = f"scenes of {size} around POIs do not fit a raster of {source.width} × {source.height}"
-    return _drop(config.name, "around_pois", "raster_too_small", why, "lower size_px or size_m")
 
 
 def _coarsest(categories: list[str], workspace: Workspace) -> float | None:
@@ -441,9 +459,8 @@ def _cut(
     window = wanted.window
     scene_id = make_id("s", source.sha256, list(window.as_tuple()))
     patch = read_window(source, window)
-    valid_share = float(np.count_nonzero(patch.valid)) / patch.valid.size
-    if valid_share < config.scenes.min_valid_share:
-        why = f"{valid_share:.1%} of window {window.as_tuple()} is valid, fewer than {config.scenes.min_valid_share:.0%}"
+    if patch.valid_share < config.scenes.min_valid_share:
+        why = f"{patch.valid_share:.1%} of window {window.as_tuple()} is valid, fewer than {config.scenes.min_valid_share:.0%}"
         drops.append(_drop(config.name, scene_id, "too_little_valid_area", why, "lower scenes.min_valid_share or choose another window"))
         return None
     frame = fit_frame(source.crs, patch.transform, window.width, window.height)
@@ -462,7 +479,7 @@ def _cut(
         crs=source.crs,
         transform=patch.transform,
         frame=frame,
-        valid_share=valid_share,
+        valid_share=patch.valid_share,
         shorter_side_m=SceneFrame(source.crs, patch.transform, frame).shorter_side_m(patch.valid),
         licence=config.imagery.licence,
         attribution=config.imagery.attribution,

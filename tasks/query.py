@@ -222,7 +222,7 @@ def _add_paraphrases(
     """Add the sentences of the paraphrase files that mean exactly their query; the others are dropped with the reason."""
     drops: list[Drop] = []
     for path in workspace.config.query.paraphrases:
-        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1):
+        for number, line in enumerate(_lines_of(path), start=1):
             if line.strip():
                 query_id, text = _paraphrase(path, number, line)
                 if query_id not in chosen:
@@ -237,6 +237,15 @@ def _add_paraphrases(
                 else:
                     drops.append(Drop(stage="query", scope_id="all", item_id=query_id, reason_code=reason, detail=detail))
     return drops
+
+
+def _lines_of(path: Path) -> list[str]:
+    try:
+        return path.read_bytes().decode("utf-8-sig").split("\n")
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read ({error.strerror}); check query.paraphrases") from error
+    except UnicodeDecodeError as error:
+        raise InputError(f"{path}: is not UTF-8 at byte {error.start}; convert it to UTF-8") from error
 
 
 def _paraphrase(path: Path, number: int, line: str) -> tuple[str, str]:

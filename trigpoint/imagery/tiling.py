@@ -2,7 +2,7 @@
 
 from collections import Counter, deque
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -81,18 +81,23 @@ class Sampling(NamedTuple):
     region_km: float = 1.0
 
 
+Refusal = Literal["too_near", "region_full", "quota_full", "over_limit"]
+"""Why a point is not chosen: another is nearer than the spacing, its region has enough of a category, one of its categories has its
+quota, or there are enough in all."""
+
+
 class Chosen(NamedTuple):
     """Which points were chosen.
 
     Attributes:
         indices: In the order of choice.
         missing: Category → how many of its quota were not found.
-        too_near: How many points were passed over because another chosen one is nearer than the spacing.
+        refused: Every other point of the categories, with the reason that it met first.
     """
 
     indices: list[int]
     missing: dict[str, int]
-    too_near: int
+    refused: dict[int, Refusal]
 
 
 def choose_points(lonlat: NDArray[np.float64], categories: Sequence[tuple[str, ...]], order: Sequence[int], sampling: Sampling) -> Chosen:
@@ -108,7 +113,7 @@ def choose_points(lonlat: NDArray[np.float64], categories: Sequence[tuple[str, .
 
     >>> points = np.array([[0.0, 0.0], [0.00001, 0.0], [1.0, 0.0]])
     >>> choose_points(points, [("a",), ("a",), ("a", "b")], [0, 1, 2], Sampling({"a": 3, "b": 1}, min_spacing_m=50))
-    Chosen(indices=[2, 0], missing={'a': 1}, too_near=1)
+    Chosen(indices=[2, 0], missing={'a': 1}, refused={1: 'too_near'})
     """
     regions = _regions(lonlat, sampling.region_km)
     waiting = {c: deque(k for k in order if c in categories[k]) for c in sampling.quota}
@@ -117,32 +122,36 @@ def choose_points(lonlat: NDArray[np.float64], categories: Sequence[tuple[str, .
     counts: Counter[str] = Counter()
     here: Counter[tuple[str, tuple[int, int]]] = Counter()
     chosen: list[int] = []
-    seen: set[int] = set()
+    refused: dict[int, Refusal] = {}
     limit = len(order) if sampling.limit is None else sampling.limit
 
-    def is_full(k: int) -> bool:
+    def refusal(k: int) -> Refusal | None:
         asked = [c for c in categories[k] if c in sampling.quota]
-        return any(
-            counts[c] >= sampling.quota[c] or (sampling.per_region is not None and here[c, regions[k]] >= sampling.per_region)
-            for c in asked
-        )
+        if any(counts[c] >= sampling.quota[c] for c in asked):
+            return "quota_full"
+        if sampling.per_region is not None and any(here[c, regions[k]] >= sampling.per_region for c in asked):
+            return "region_full"
+        return None if spacing.take(k) else "too_near"
 
     while len(chosen) < limit and any(waiting.values()):
         for category in turns:
             while waiting[category] and len(chosen) < limit:
                 k = waiting[category].popleft()
-                if k in seen or is_full(k):
+                if k in refused or k in chosen:
                     continue
-                seen.add(k)
-                if not spacing.take(k):
+                reason = refusal(k)
+                if reason is not None:
+                    refused[k] = reason
                     continue
                 chosen.append(k)
                 for own in categories[k]:
                     counts[own] += 1
                     here[own, regions[k]] += 1
                 break
+    left = {k for queue in waiting.values() for k in queue} - refused.keys() - set(chosen)
+    refused.update(dict.fromkeys(sorted(left), "over_limit"))
     missing = {c: sampling.quota[c] - counts[c] for c in sorted(sampling.quota) if counts[c] < sampling.quota[c]}
-    return Chosen(chosen, missing, spacing.n_refused)
+    return Chosen(chosen, missing, refused)
 
 
 EARTH_DEGREE_KM = 111.32
@@ -163,7 +172,6 @@ class _Spacing:
 
     def __init__(self, lonlat: NDArray[np.float64], min_spacing_m: float) -> None:
         self.lonlat, self.min_spacing_m = lonlat, min_spacing_m
-        self.n_refused = 0
         self._taken: list[int] = []
         self._geod = Geod(ellps="WGS84")
         self._chord = _earth_centred(lonlat)
@@ -178,7 +186,6 @@ class _Spacing:
             if len(near):
                 ways = self._geod.inv(np.full(len(near), lon), np.full(len(near), lat), self.lonlat[near, 0], self.lonlat[near, 1])[2]
                 if np.any(np.asarray(ways) < self.min_spacing_m):
-                    self.n_refused += 1
                     return False
         self._taken.append(k)
         return True

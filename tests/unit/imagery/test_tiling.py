@@ -31,7 +31,7 @@ def test_chosen_points_keep_their_distance_also_over_the_antimeridian() -> None:
     picked = points[chosen.indices]
     ways = [GEOD.inv(*picked[i], *picked[j])[2] for i in range(len(picked)) for j in range(i)]
     assert min(ways) >= 120.0
-    assert chosen.too_near == 300 - len(picked) > 0
+    assert list(chosen.refused.values()) == ["too_near"] * (300 - len(picked)) != []
     left = [k for k in range(300) if k not in chosen.indices]
     assert all(min(GEOD.inv(*points[k], *other)[2] for other in picked) < 120.0 for k in left)
 
@@ -44,6 +44,21 @@ def test_a_region_holds_no_more_than_its_share() -> None:
     spread = [GEOD.inv(20.0, 59.9, *points[k])[2] for k in chosen.indices]
     assert 2 * 12 <= len(chosen.indices) <= 2 * 30  # about 11 × 22 km in cells of 5 km
     assert max(spread) > 15_000
+
+
+def test_every_point_that_is_not_chosen_has_its_reason() -> None:
+    points = np.array([[0.0, 0.0], [0.0001, 0.0], [0.001, 0.0], [1.0, 0.0], [2.0, 0.0], [3.0, 0.0], [4.0, 0.0]])
+    kinds = [("a",), ("a",), ("a",), ("a",), ("a", "b"), ("b",), ("c",)]
+    sampling = Sampling({"a": 3, "b": 1}, min_spacing_m=50.0, per_region=2, region_km=5.0)
+
+    chosen = choose_points(points, kinds, [0, 1, 2, 5, 4, 3, 6], sampling)
+
+    assert chosen.indices == [5, 0, 2, 3]
+    assert chosen.refused == {1: "too_near", 4: "quota_full"}
+    full = choose_points(points[:3], kinds[:3], [0, 1, 2], sampling._replace(quota={"a": 3}, per_region=1))
+    assert (full.indices, full.missing, full.refused) == ([0], {"a": 2}, {1: "region_full", 2: "region_full"})
+    few = choose_points(points[:4], kinds[:4], [3, 2, 1, 0], sampling._replace(quota={"a": 3}, limit=1))
+    assert (few.indices, few.missing, few.refused) == ([3], {"a": 2}, {0: "over_limit", 1: "over_limit", 2: "over_limit"})
 
 
 def test_choice_follows_the_order_alone() -> None:

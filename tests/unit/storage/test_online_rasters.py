@@ -218,12 +218,11 @@ def saved(path: Path, document: Any) -> Path:
     return path
 
 
-def test_an_item_says_date_licence_and_bbox_as_they_are(tmp_path: Path) -> None:
+def test_an_item_says_date_and_licence_as_they_are(tmp_path: Path) -> None:
     path = saved(tmp_path / "i.json", item("am", "a.tif", license="CC-BY-4.0"))
 
     asset = choose_asset(read_items(path), None, "visual", "x")
 
-    assert asset.bbox == (179.5, -17.5, -179.5, -16.5)
     assert (asset.item_id, asset.acquired, asset.licence) == ("am", "2024-01-05", "CC-BY-4.0")
     assert place_of(asset, path, ()) == tmp_path / "a.tif"
 
@@ -366,6 +365,15 @@ def test_a_vrt_that_is_more_than_a_mosaic_is_refused(tmp_path: Path, change: tup
     path.write_text(VRT.format(sources=PART.format(name="p0.tif", at=0)).replace(*change))
 
     with pytest.raises(RasterError, match=message):
+        put_together(Snapshots(tmp_path / "kept"), path, None, 1 << 20)
+
+
+def test_a_vrt_of_files_in_another_crs_is_refused(tmp_path: Path) -> None:
+    parts(tmp_path)
+    path = tmp_path / "m.vrt"
+    path.write_text(VRT.format(sources=PART.format(name="p0.tif", at=0)).replace("EPSG:32633", "EPSG:32634"))
+
+    with pytest.raises(RasterError, match=r"p0\.tif is in 'EPSG:32633', the mosaic in 'EPSG:32634'"):
         put_together(Snapshots(tmp_path / "kept"), path, None, 1 << 20)
 
 

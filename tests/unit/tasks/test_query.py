@@ -120,6 +120,19 @@ def test_a_taxonomy_whose_sentences_mean_two_things_is_refused() -> None:
         _say(candidate, taxonomy, SentenceParser(taxonomy))
 
 
+def test_a_paraphrase_file_that_is_not_utf_8_or_not_there_is_named(tmp_path: Path) -> None:
+    from tasks.query import _lines_of  # pyright: ignore[reportPrivateUsage]
+
+    (tmp_path / "said.jsonl").write_bytes('{"sentence": "früh"}'.encode("latin-1"))
+
+    with pytest.raises(InputError, match=r"said\.jsonl: is not UTF-8 at byte 16; convert it to UTF-8"):
+        _lines_of(tmp_path / "said.jsonl")
+    with pytest.raises(InputError, match=r"none\.jsonl: cannot be read"):
+        _lines_of(tmp_path / "none.jsonl")
+    (tmp_path / "said.jsonl").write_text('{"sentence": "a\u2028b"}\r\n', encoding="utf-8")
+    assert [line.strip() for line in _lines_of(tmp_path / "said.jsonl")] == ['{"sentence": "a\u2028b"}', ""]
+
+
 def test_a_line_that_is_no_paraphrase_is_named_with_its_place(tmp_path: Path) -> None:
     from tasks.query import _paraphrase  # pyright: ignore[reportPrivateUsage]
 
