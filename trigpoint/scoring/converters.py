@@ -56,7 +56,8 @@ def convert_coco(release: Release, results: Path | str, out: Path | str, score_t
 
     A detection of a category answers the queries of its scene that ask for that category or a broader one by name: positive vocabulary
     queries, programs of level 1, and negative vocabulary queries whose text is a name of the category or of something broader. Every
-    such query of the release has a record, an empty one where nothing was detected.
+    such query of the release has a record, an empty one where nothing was detected. An empty list is a detector that found nothing: every
+    record is empty, of masks and of boxes.
 
     Args:
         release: The release; its `exports/coco.json` says what the ids mean.
@@ -66,8 +67,8 @@ def convert_coco(release: Release, results: Path | str, out: Path | str, score_t
         name: Of the submission; None is the file's name.
 
     Raises:
-        PredictionError: the file is no JSON list of results or holds none with a mask or a box, the threshold is no number, or `out` has
-            another ending.
+        PredictionError: the file is no JSON list of results or holds results but none with a mask or a box, the threshold is no number,
+            or `out` has another ending.
         ReleaseError: the release has no readable `exports/coco.json`.
     """
     file = Path(results)
@@ -80,7 +81,7 @@ def convert_coco(release: Release, results: Path | str, out: Path | str, score_t
     modalities = [
         modality
         for modality, key in (("masks", "segmentation"), ("boxes", "bbox"))
-        if any(isinstance(row, dict) and cast(dict[str, Any], row).get(key) is not None for row in listed)
+        if not listed or any(isinstance(row, dict) and cast(dict[str, Any], row).get(key) is not None for row in listed)
     ]
     if not modalities:
         raise PredictionError(f"results {file}: none of {len(listed)} results has a segmentation or a bbox")
@@ -107,7 +108,8 @@ def convert_coco(release: Release, results: Path | str, out: Path | str, score_t
 def convert_json(release: Release, answers: Path | str, out: Path | str, space: str, name: str | None = None) -> Conversion:
     """Convert one JSON object per model: `{query_id: {"masks": […], "boxes": […], …}, …}`.
 
-    A value has the keys of a record of a submission (without `query_id`), or is null or empty where nothing was found.
+    A value has the keys of a record of a submission (without `query_id`), or is null or empty where nothing was found. Where all are, the
+    model found nothing, in every modality.
 
     Args:
         release: The release.
@@ -117,8 +119,8 @@ def convert_json(release: Release, answers: Path | str, out: Path | str, space: 
         name: Of the submission; None is the file's name.
 
     Raises:
-        PredictionError: the file is no JSON object, or says nothing of masks or boxes for any query; the space is unknown; or `out` has
-            another ending.
+        PredictionError: the file is no JSON object, or says something for some query, but of masks or boxes for none; the space is
+            unknown; or `out` has another ending.
     """
     file = Path(answers)
     if space not in SPACES:
@@ -127,7 +129,8 @@ def convert_json(release: Release, answers: Path | str, out: Path | str, space: 
     if not isinstance(pairs, _Pairs):
         raise PredictionError(f"answers {file}: holds {_kind(pairs)}, expected an object of query id → answer")
     used = {key for _, value in pairs.items if isinstance(value, dict) for key in cast(dict[str, Any], value)}
-    modalities = tuple(m for m in MODALITIES if any(MODALITY_OF_KEY.get(key) == m for key in used))
+    is_silent = all(value in (None, [], {}) for _, value in pairs.items)
+    modalities = tuple(m for m in MODALITIES if is_silent or any(MODALITY_OF_KEY.get(key) == m for key in used))
     if not modalities:
         raise PredictionError(f"answers {file}: no answer has one of {sorted(MODALITY_OF_KEY)}; it has {sorted(used) or 'no keys'}")
     records: list[dict[str, Any]] = []

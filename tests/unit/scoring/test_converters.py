@@ -21,7 +21,7 @@ from trigpoint.cli import app
 from trigpoint.errors import PredictionError, ReleaseError
 from trigpoint.release.reader import Release
 from trigpoint.scoring.converters import Conversion, convert_coco, convert_json
-from trigpoint.scoring.predictions import Predictions, read_predictions
+from trigpoint.scoring.predictions import MODALITIES, Predictions, read_predictions
 from trigpoint.scoring.report import score_release
 
 
@@ -149,7 +149,6 @@ def test_what_cannot_be_read_is_named_and_fails_the_queries_that_it_is_for(
         pytest.param("{}", "expected a list", id="object"),
         pytest.param("[", "is not JSON", id="cut"),
         pytest.param("[" * 100_000, "nested too deeply", id="too-deep"),
-        pytest.param("[]", "none of 0 results", id="empty"),
         pytest.param('[{"image_id": 1}]', "none of 1 results", id="no-masks"),
     ],
 )
@@ -158,6 +157,27 @@ def test_a_file_that_is_no_results_is_refused(release: Release, tmp_path: Path, 
 
     with pytest.raises(PredictionError, match=told):
         convert_coco(release, tmp_path / "results.json", tmp_path / "out.jsonl", 0.5)
+
+
+def test_a_detector_that_found_nothing_gives_a_submission_of_silence(release: Release, tmp_path: Path) -> None:
+    found, predictions = coco(release, tmp_path, [])
+
+    assert (found.n_used, found.n_below, found.n_unparsed, found.problems) == (0, 0, 0, [])
+    assert predictions.submission.modalities == ("masks", "boxes")
+    assert found.n_records == len(predictions.records) > 0
+    assert all(record.is_empty for record in predictions.records.values())
+    metrics = score_release(release, predictions).forms["vocabulary"]["metrics"]
+    assert (metrics["mi_iou"], metrics["hbb_f1_50_95_maxcard"]) == (0.0, 0.0)
+
+
+@pytest.mark.parametrize("text", ["{}", '{"q-11": {}, "q-12": null, "q-21": []}'])
+def test_a_model_that_found_nothing_gives_a_submission_of_silence(release: Release, tmp_path: Path, text: str) -> None:
+    found, predictions = answers(release, tmp_path, text)
+
+    assert found.problems == []
+    assert predictions.submission.modalities == MODALITIES
+    assert all(record.is_empty for record in predictions.records.values())
+    assert score_release(release, predictions).forms["vocabulary"]["metrics"]["hbb_f1_50_95_maxcard"] == 0.0
 
 
 def test_a_release_without_its_coco_file_cannot_say_what_ids_mean(tmp_path: Path) -> None:
@@ -217,7 +237,8 @@ def test_answers_that_cannot_be_used_are_named(release: Release, tmp_path: Path,
     ("text", "space", "told"),
     [
         pytest.param("[]", "pixel", "expected an object", id="list"),
-        pytest.param('{"q-11": {}}', "pixel", "no keys", id="nothing-said"),
+        pytest.param('{"q-11": "none"}', "pixel", "no keys", id="nothing-said"),
+        pytest.param('{"q-11": {"rles": []}}', "pixel", "it has \\['rles'\\]", id="unknown-keys"),
         pytest.param('{"q-11": {"masks": []}}', "metres", "space is 'metres'", id="space"),
     ],
 )
