@@ -147,7 +147,11 @@ def why_not(source: dict[str, Any], declared: dict[str, Any], layer: str) -> str
 def _check_terms(release: Release, notes: Notebook) -> None:
     """Every licence is known and allows what the release declares; undeclared layers have one that fits all."""
     known = _read_terms(release)
-    declared = cast("dict[str, Any]", release.manifest["declared_licences"])
+    stored: Any = release.manifest["declared_licences"]
+    if not isinstance(stored, dict):
+        notes.add("manifest_value", MANIFEST, "declared_licences", "{layer: licence}", stored)
+        return
+    declared = cast("dict[str, Any]", stored)
     for layer in sorted(set(declared) - set(LAYERS)):
         notes.add("manifest_value", MANIFEST, f"declared_licences.{layer}", " or ".join(LAYERS), layer)
     for layer in LAYERS:

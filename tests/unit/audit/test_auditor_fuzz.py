@@ -16,6 +16,10 @@ from trigpoint.audit import audit_release
 MAY_BE_NULL = {
     "acquired",
     "poi_id",
+    "series_id",
+    "blank_share",
+    "bright_share",
+    "cloud_share",
     "region_path",
     "outside",
     "label",
@@ -168,6 +172,7 @@ def test_any_key_of_a_json_file_may_hold_anything(good, tmp_path, file):
                 ("left_out", {}),
                 ("protocols_left_out", {}),
                 ("unknown_is_other", {}),
+                ("declared_licences", {}),
             ):
                 continue
             (folder / file).write_text(tiny.dump(content | {key: value}))
