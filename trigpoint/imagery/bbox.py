@@ -5,6 +5,9 @@ Source: RFC 7946 (GeoJSON), section 5.2. Not here: bounds in the CRS of a raster
 
 import math
 
+import numpy as np
+import shapely
+from numpy.typing import NDArray
 from pyproj import Geod
 
 from trigpoint.errors import InputError
@@ -49,3 +52,28 @@ def parts_of_box(box: LonLatBox) -> tuple[LonLatBox, ...]:
         return (box,)
     halves: tuple[LonLatBox, ...] = ((west, south, 180.0, north), (-180.0, south, east, north))
     return tuple(half for half in halves if half[0] < half[2])
+
+
+def box_of(geometries: NDArray[np.object_]) -> LonLatBox:
+    """Return the narrowest box around geometries in degrees; those over the antimeridian are split there.
+
+    The box leaves out the widest gap between them, once round the Earth, so that it crosses 180° where they do.
+
+    >>> box_of(shapely.from_wkt(["MULTIPOLYGON (((179 0, 180 0, 180 1, 179 0)), ((-180 0, -178 0, -180 1, -180 0)))"]))
+    (179.0, 0.0, -178.0, 1.0)
+    >>> box_of(shapely.points([(10.0, 50.0), (-20.0, 40.0)]))
+    (-20.0, 40.0, 10.0, 50.0)
+
+    Raises:
+        InputError: there is no geometry, or none with a point.
+    """
+    bounds = shapely.bounds(shapely.get_parts(geometries))
+    bounds = bounds[np.isfinite(bounds).all(axis=1)]
+    if not len(bounds):
+        raise InputError("no geometry has a point, so that no box is around them")
+    bounds = bounds[np.argsort(bounds[:, 0], kind="stable")]
+    reach = np.maximum.accumulate(bounds[:, 2])
+    gaps = np.append(bounds[1:, 0] - reach[:-1], bounds[0, 0] + 360.0 - reach[-1])
+    k = len(gaps) - 1 if gaps[-1] >= gaps.max() else int(gaps.argmax())
+    west, east = bounds[(k + 1) % len(bounds), 0], reach[k]
+    return (float(west), float(bounds[:, 1].min()), float(east), float(bounds[:, 3].max()))

@@ -4,8 +4,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import shapely
 
+from trigpoint.imagery.bbox import box_of
 from trigpoint.release.content import ReleaseContent, write_json
 
 
@@ -15,7 +17,9 @@ def write_stac(folder: Path, content: ReleaseContent) -> None:
     A scene without a date of acquisition has `datetime` null, with the start and end that the STAC specification then asks for
     given as the whole period of spaceborne and airborne colour imagery; the property `trigpoint:acquired` is null.
 
-    Source: STAC specification 1.1.0 by pystac.
+    The bbox of a footprint over the antimeridian has its west beyond its east.
+
+    Source: STAC specification 1.1.0 by pystac; RFC 7946, section 5.2.
     """
     import pystac
 
@@ -26,7 +30,7 @@ def write_stac(folder: Path, content: ReleaseContent) -> None:
         item = pystac.Item(
             id=row["scene_id"],
             geometry=shapely.geometry.mapping(footprint),
-            bbox=list(footprint.bounds),
+            bbox=list(box_of(np.array([footprint], dtype=object))),
             datetime=start if start == end else None,
             start_datetime=None if start == end else start,
             end_datetime=None if start == end else end,

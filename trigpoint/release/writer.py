@@ -19,6 +19,7 @@ import shapely
 import trigpoint
 from trigpoint.boxes.conventions import dota_line
 from trigpoint.identity import digest_file
+from trigpoint.imagery.bbox import box_of
 from trigpoint.language.items import RELEASED, query_of
 from trigpoint.records.stage import Drop
 from trigpoint.release.card import write_card
@@ -40,14 +41,13 @@ UNLISTED = ("manifest.json", "audit.json")
 def write_geoparquet(path: Path, table: pa.Table) -> None:
     """Write a table whose column `geometry` is WKB in OGC:CRS84 as GeoParquet 1.1.
 
-    Source: GeoParquet specification 1.1.0 (an absent `crs` means OGC:CRS84).
+    Source: GeoParquet specification 1.1.0 (an absent `crs` means OGC:CRS84; `bbox` as in RFC 7946, west beyond east over the antimeridian).
     """
     geometries = shapely.from_wkb(table.column("geometry").to_numpy(zero_copy_only=False))
-    bounds = shapely.total_bounds(geometries).tolist() if len(geometries) else None
     geometry_types = sorted({geometry.geom_type for geometry in geometries})
     column: dict[str, Any] = {"encoding": "WKB", "geometry_types": geometry_types, "orientation": "counterclockwise"}
-    if bounds:
-        column["bbox"] = bounds
+    if len(geometries):
+        column["bbox"] = list(box_of(geometries))
     geo = {"version": "1.1.0", "primary_column": "geometry", "columns": {"geometry": column}}
     metadata = {**(table.schema.metadata or {}), b"geo": json.dumps(geo, sort_keys=True).encode()}
     pq.write_table(table.replace_schema_metadata(metadata), path, compression="zstd")

@@ -1,9 +1,10 @@
 import numpy as np
 import pytest
+import shapely
 from pyproj import Geod
 
 from trigpoint.errors import InputError
-from trigpoint.imagery.bbox import check_box, parts_of_box
+from trigpoint.imagery.bbox import box_of, check_box, parts_of_box
 from trigpoint.imagery.tiling import Sampling, choose_points
 
 GEOD = Geod(ellps="WGS84")
@@ -74,6 +75,30 @@ def test_choice_follows_the_order_alone() -> None:
 def test_boxes_over_the_antimeridian() -> None:
     assert parts_of_box((-180.0, 0.0, 180.0, 1.0)) == ((-180.0, 0.0, 180.0, 1.0),)
     assert parts_of_box((180.0, 0.0, -179.0, 1.0)) == ((-180.0, 0.0, -179.0, 1.0),)
+
+
+@pytest.mark.parametrize(
+    ("texts", "expected"),
+    [
+        (["MULTIPOINT ((179.9995 -17), (180 -17))", "MULTIPOINT ((-180 -17.001), (-179.9995 -17))"], (179.9995, -17.001, -179.9995, -17.0)),
+        (["POINT (140 35)", "POINT (-120 40)"], (140.0, 35.0, -120.0, 40.0)),
+        (["POINT (-120 40)", "POINT (100 35)", "POINT (10 50)"], (-120.0, 35.0, 100.0, 50.0)),
+        (["LINESTRING (-170 0, 20 5)", "LINESTRING (-160 1, -150 2)", "POINT (30 0)"], (-170.0, 0.0, 30.0, 5.0)),
+        (["LINESTRING (-180 -60, 180 -61)"], (-180.0, -61.0, 180.0, -60.0)),
+        (["POINT (-180 3)", "POINT EMPTY"], (-180.0, 3.0, -180.0, 3.0)),
+    ],
+    ids=["over 180", "shorter over the Pacific", "shorter over Greenwich", "within each other", "round the Earth", "one point"],
+)
+def test_the_box_around_geometries_leaves_out_the_widest_gap(texts: list[str], expected: tuple[float, float, float, float]) -> None:
+    geometries = shapely.from_wkt(np.array(texts, dtype=object))
+
+    assert box_of(geometries) == expected
+    assert box_of(geometries[::-1]) == expected
+
+
+def test_there_is_no_box_around_nothing() -> None:
+    with pytest.raises(InputError, match="no geometry has a point"):
+        box_of(np.empty(0, dtype=object))
 
 
 @pytest.mark.parametrize("box", [(0, 1, 1, 0), (0, 0, 0, 1), (0, 0, 181, 1), (0, -91, 1, 0), (float("nan"), 0, 1, 1)])
