@@ -4,6 +4,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+SAM2_STAMP := $(VENV)/.installed-sam2
 CONFIG := examples/banepa/release.yaml
 
 .PHONY: demo test check lint clean
@@ -11,7 +12,7 @@ CONFIG := examples/banepa/release.yaml
 demo: $(STAMP)
 	$(BIN)/trigpoint build $(CONFIG)
 
-test: $(STAMP) lint
+test: $(SAM2_STAMP) lint
 	$(BIN)/python -m pytest -n 2 --dist loadscope
 
 check: $(STAMP) lint
@@ -30,6 +31,13 @@ $(STAMP): requirements.lock pyproject.toml
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements.lock
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
 	@touch $(STAMP)
+
+# torch first: building sam2 and what it needs (they come as sources) in isolation would fetch torch once more
+$(SAM2_STAMP): requirements-sam2.lock $(STAMP)
+	@echo "setting up torch and sam2 for the tests: some minutes and 5 GB, once"
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check $$(grep -E '^(torch|torchvision|setuptools)==' requirements-sam2.lock)
+	SAM2_BUILD_CUDA=0 $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-build-isolation -r requirements-sam2.lock
+	@touch $(SAM2_STAMP)
 
 clean:
 	rm -rf build .pytest_cache .ruff_cache .import_linter_cache .hypothesis

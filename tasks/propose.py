@@ -24,7 +24,7 @@ from tasks.steps import Done, Item, Made, Preparation
 from tasks.tables import item_records, item_table, record_table
 from tasks.workspace import Workspace
 from trigpoint.config import AnnotationConfig, SourceConfig
-from trigpoint.errors import ConfigError, TrigpointError
+from trigpoint.errors import ConfigError
 from trigpoint.geometry.repair import repair_polygon
 from trigpoint.identity import digest_bytes, digest_json
 from trigpoint.imagery.view import rgb_of_patch
@@ -97,8 +97,8 @@ def prepare(workspace: Workspace, items: list[Item], progress: Preparation) -> N
             n_asked += sum(answered.is_new for answered in _answer_all(workspace, item))
         except ConfigError:
             raise
-        except TrigpointError as error:  # of this scene alone: `make` fails on it again, and says so
-            progress.say(f"propose {item.item_id}: {error}")
+        except Exception as error:  # of this scene alone: `make` fails on it again, and only it is lost
+            progress.say(f"propose {item.item_id}: {type(error).__name__}: {error}")
         progress.prepared("proposals", k + 1, len(items), f"{n_asked} asked, the others were recorded before")
 
 

@@ -6,6 +6,8 @@ import yaml
 
 from trigpoint.config import check_files, check_names, load_config
 from trigpoint.errors import ConfigError
+from trigpoint.proposals import sam2
+from trigpoint.proposals.settings import Sam2Settings
 
 OWN = {"licence": "CC0-1.0", "attribution": "us"}
 SAM2 = {"checkpoint": "weights/a.pt", "config": "sam2.1_hiera_t"}
@@ -85,3 +87,9 @@ def test_categories_that_the_taxonomy_lacks_are_named(tmp_path: Path) -> None:
     config = load_config(written(tmp_path, {"proposer": "sam2", "prompts": "automatic", "sam2": SAM2, "category": "bilding"}))
 
     assert [line for line in check_names(config) if "proposals.0.category: 'bilding'" in line and "building" in line]
+
+
+def test_without_the_extra_the_line_that_installs_it_is_given(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sam2, "find_spec", lambda _name: None)
+    with pytest.raises(ConfigError, match=r"not installed \(torch, torchvision, sam2, hydra\): pip install 'trigpoint\[sam2\]'"):
+        sam2.Sam2Proposer(Sam2Settings.model_validate(SAM2), "a" * 64)
