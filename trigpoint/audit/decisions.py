@@ -16,8 +16,8 @@ from trigpoint.audit.reading import read_lines
 REVIEWS = "reviews.jsonl"
 DECISION_KEYS: dict[str, tuple[type, ...]] = {
     "action": (str,), "decision_id": (str,), "item_id": (str,), "kind": (str,), "made": (dict,), "merged": (list,),
-    "reason": (str, type(None)), "role": (str,), "round": (int,), "scene_id": (str,), "undoes": (str, type(None)), "version": (str,),
-    "who": (str,),
+    "reason": (str, type(None)), "role": (str,), "round": (int,), "scene_id": (str,), "undoes": (str, type(None)),
+    "version": (str, type(None)), "who": (str,),
 }  # fmt: skip
 """Key → types of its value."""
 
@@ -41,7 +41,7 @@ class Decision:
     who: str
     role: str
     round: int
-    version: str
+    version: str | None
     made: dict[str, str]
     merged: tuple[str, ...]
     undoes: str | None
@@ -222,7 +222,8 @@ def _settle(item: str, standing: Standing, counted: list[Decision], lost: set[st
     standing.is_decided = bool(counted)
     proposed: set[str] = set()
     for decision in counted:
-        if decision.item_id == item and standing.made is None and decision.action not in ("add", "split"):
+        is_first = decision.item_id == item and standing.made is None and decision.action not in ("add", "split")
+        if is_first and decision.version is not None:
             proposed.add(decision.version)
         if item in decision.made:
             standing.made, standing.gone = decision.made[item], None
@@ -231,10 +232,11 @@ def _settle(item: str, standing: Standing, counted: list[Decision], lost: set[st
         elif item in decision.merged:
             standing.gone = "merged"
     standing.is_changed = standing.made is not None and standing.made not in proposed
-    seen = [one.version for one in counted if one.item_id == item and one.action in JUDGING and one.version not in lost]
+    named = [one.version for one in counted if one.item_id == item and one.action in JUDGING]
+    seen = [version for version in named if version is not None and version not in lost]
     content = standing.made if standing.made is not None else seen[-1] if seen else None
     for decision in counted:
         if item in decision.made and decision.made[item] == content:
             standing.votes.append(Vote(decision.who, decision.role, decision.round, "accept"))
-        elif decision.item_id == item and decision.action in JUDGING and decision.version == content:
+        elif decision.item_id == item and decision.action in JUDGING and content is not None and decision.version == content:
             standing.votes.append(Vote(decision.who, decision.role, decision.round, decision.action))

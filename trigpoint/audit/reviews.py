@@ -86,7 +86,7 @@ def _check_decision(release: Release, one: Decision, earlier: dict[str, Decision
     expect("role", one.role in ROLES, " or ".join(ROLES), one.role)
     expect("who", bool(one.who.strip()), "a person", one.who)
     expect("round", one.round >= 1, "a whole number from 1 on", one.round)
-    digests = [one.version, *one.made.values()]
+    digests = [*([] if one.version is None else [one.version]), *one.made.values()]
     expect("version, made", all(DIGEST.fullmatch(text) for text in digests), "64 hex digits", digests)
     if one.scene_id not in release.scenes:
         notes.add("scene_unknown", REVIEWS, one.decision_id, "a scene of scenes.parquet", one.scene_id)

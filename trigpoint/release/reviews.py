@@ -30,8 +30,10 @@ def review_document(items: Iterable[ReviewItem], decisions: Sequence[Decision], 
         config: The policies.
     """
     names = _Names(config.publish_names)
-    lines = [_line(decision, names) for decision in decisions]
-    found = report(Ledger(decisions).states(items).values())
+    states = Ledger(decisions).states(items)
+    contents = {version_of(state.item.value) for state in states.values()} | {made for one in decisions for made in _made(one).values()}
+    lines = [_line(decision, names, contents) for decision in decisions]
+    found = report(states.values())
     for pair in found["agreement"]["cohen"]:
         pair["who"] = [names.of(who) for who in pair["who"]]
     block = {**_rule(config, names), "sentences": _rule(config.rule_for_sentences, names), "note": config.note, **found}
@@ -52,10 +54,13 @@ def _rule(rule: ReviewRule, names: _Names) -> dict[str, Any]:
     return {"policy": rule.policy, "groups": groups, "rounds": rule.n_rounds, "sample_share": rule.sample_share}
 
 
-def _line(decision: Decision, names: _Names) -> dict[str, Any]:
+def _made(decision: Decision) -> dict[str, str]:
+    """Digests of the content that a decision made, by item."""
     made = {instance_id_of(decision.scene_id, part): version_of(part.value) for part in decision.parts}
-    if decision.after is not None:
-        made[decision.item_id] = version_of(decision.after)
+    return made if decision.after is None else {**made, decision.item_id: version_of(decision.after)}
+
+
+def _line(decision: Decision, names: _Names, contents: set[str]) -> dict[str, Any]:
     return {
         "decision_id": decision.decision_id,
         "item_id": decision.item_id,
@@ -65,8 +70,8 @@ def _line(decision: Decision, names: _Names) -> dict[str, Any]:
         "who": names.of(decision.who),
         "role": decision.role,
         "round": decision.round,
-        "version": decision.version,
-        "made": made,
+        "version": decision.version if decision.version in contents else None,
+        "made": _made(decision),
         "merged": list(decision.merged),
         "undoes": decision.undoes,
         "reason": decision.reason if names.published else None,

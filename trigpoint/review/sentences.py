@@ -59,6 +59,8 @@ def _reviewed(item: LanguageItem, state: ItemState | None, verdict: Verdict | No
     if state is None or verdict is None:
         return item
     assert isinstance(state.value, SentenceValue)
+    said = {vote.who: vote.verdict for vote in state.votes}
+    item = item.model_copy(update={"people": sum(verdict == "accept" for verdict in said.values())})
     if state.is_changed:
         checked = check(item, state.value.text)
         item = item.model_copy(
@@ -67,8 +69,6 @@ def _reviewed(item: LanguageItem, state: ItemState | None, verdict: Verdict | No
         if checked.verdict == "contradicted":
             wrong = "; ".join(f"{claim.text!r}: {claim.measured}" for claim in checked.claims if claim.verdict == "contradicted")
             return item.model_copy(update={"state": "dropped", "reason": f"edited, and contradicted by the ground: {wrong}"})
-    said = {vote.who: vote.verdict for vote in state.votes}
-    item = item.model_copy(update={"people": sum(verdict == "accept" for verdict in said.values())})
     if verdict.status == "rejected":
         return item.model_copy(update={"state": "dropped", "reason": "rejected in review"})
     if verdict.status in ("waiting", "returned"):
