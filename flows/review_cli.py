@@ -47,6 +47,7 @@ def review(
     workspace = Workspace(config.resolve())
     desk = WorkspaceDesk(workspace, _results(workspace, is_built), scenes)
     board = Board(desk)
+    board.warm()
     with _door_of(config, host, port) as door:
         number = int(door.getsockname()[1])
         shown = "127.0.0.1" if host in ("0.0.0.0", "::") else f"[{host}]" if ":" in host else host

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import uvicorn
+from numpy.typing import NDArray
 from PIL import Image
 
 from flows.review_cli import bind_door
@@ -42,13 +43,14 @@ class MadeUpDesk:
         size_px: int = 240,
         review: dict[str, Any] | None = None,
         title: str = "Made up",
+        is_ragged: bool = False,
     ) -> None:
         self.name, self.title, self.seed = "made-up 1", title, 7
         self.taxonomy: Taxonomy = load_taxonomy(ROOT / "taxonomy" / "settlement.v1.yaml")
         self.review = ReviewConfig.model_validate(review or {"policy": "single"})
         self.ledger = LedgerFile(folder / "reviews")
         self.n_checks = 0
-        self.size_px, self.n_side = size_px, n_side
+        self.size_px, self.n_side, self._is_ragged = size_px, n_side, is_ragged
         self.scenes = [self._scene(k) for k in range(n_scenes)]
         self._about: dict[str, Sentence] = {}
         self.items: list[ReviewItem] = []
@@ -69,7 +71,10 @@ class MadeUpDesk:
             for col in range(self.n_side):
                 box = np.zeros((self.size_px, self.size_px), dtype=bool)
                 top, left, side = row * step + step // 8, col * step + step // 6, 5 * step // 8
-                box[top : top + side, left : left + side - (row + col) % 3] = True
+                if self._is_ragged:
+                    box[top : top + side, left : left + side] = _blob(side, 100 * row + col)
+                else:
+                    box[top : top + side, left : left + side - (row + col) % 3] = True
                 category = CATEGORIES[(row + 2 * col) % len(CATEGORIES)]
                 item_id = make_id("i", scene_id, row, col)
                 found.append(ReviewItem(item_id, "mask", scene_id, MaskValue(mask=record_of_mask(box), category=category)))
@@ -105,6 +110,15 @@ class MadeUpDesk:
         return _checked(text)
 
 
+def _blob(side: int, seed: int) -> NDArray[np.bool_]:
+    """A round thing with a rough edge, (side, side)."""
+    random = np.random.default_rng(seed)
+    y, x = np.mgrid[:side, :side] - (side - 1) / 2
+    angle = np.arctan2(y, x)
+    radius = 0.36 * side * (1 + sum(random.uniform(-0.12, 0.12) * np.cos(k * angle + random.uniform(0, 6)) for k in range(2, 12)))
+    return np.hypot(x, y) <= radius
+
+
 def _checked(text: str) -> Checked:
     for word, verdict in (("wrong", "contradicted"), ("perhaps", "undecidable")):
         if word in text:
@@ -136,6 +150,7 @@ def served(desk: Desk, sessions: Sessions | None = None, port: int = 0) -> Itera
     door = bind_door("127.0.0.1", port)
     number = int(door.getsockname()[1])
     board = Board(desk)
+    board.warm()
     config = uvicorn.Config(
         make_app(board, sessions, "127.0.0.1", number),
         log_level="warning",

@@ -41,7 +41,7 @@ def _project(folder: Path) -> Path:
     """A town and a woodland of the sample release, one small scene each; one person must accept everything."""
     config = _absolute(yaml.safe_load((EXAMPLE / "release.yaml").read_text(encoding="utf-8")))
     town, wood = config["sources"][:2]
-    town["scenes"] = {"windows": [[0, 0, 512, 512]]}
+    town["scenes"] = {"windows": [[0, 0, 448, 448]]}
     config["sources"] = [town, wood]
     config["review"] = {"policy": "single"}
     config["query"] = {"certificate_jitters": 2}
@@ -199,7 +199,7 @@ def test_a_morning_of_review_and_the_build_after_it(morning: Morning, open_page:
     page.locator(".item").first.click()
     page.wait_for_timeout(100)
     page.keyboard.press("e")
-    page.get_by_label("Sentence").fill("the temples north of everything else")
+    page.get_by_label("Sentence").fill("the trees that stand in the picture")
     expect(page.locator("#inspector")).to_contain_text("It cannot be saved while the ground contradicts it.")
     expect(page.locator("#inspector").get_by_role("button", name="Save")).to_be_disabled()
     page.keyboard.press("Escape")
@@ -231,8 +231,8 @@ def test_a_morning_of_review_and_the_build_after_it(morning: Morning, open_page:
     edited = next(one for one in decisions if one["item_id"] == building)
     value = MaskValue.model_validate(edited["after"])
     row = next(row for row in release.instances.to_pylist() if row["instance_id"] == building)
-    crop = crop_of_record(value.mask, 512, 512)
-    mask = decode_rle(row["rle"], (512, 512))
+    crop = crop_of_record(value.mask, 448, 448)
+    mask = decode_rle(row["rle"], (448, 448))
     assert mask[crop.slices][crop.mask].all()  # what a person drew owns what it shares
     assert row["area_px"] == crop.area_px
     lines = (workspace.config.run.output / "queries.jsonl").read_text(encoding="utf-8").splitlines()

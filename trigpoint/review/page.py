@@ -131,21 +131,22 @@ class _Page:
         self._board, self._sessions = board, sessions
         folder = files("trigpoint.review").joinpath("static")
         self._files = {entry.name: entry.read_bytes() for entry in folder.iterdir() if entry.is_file()}
-        self._pictures: dict[str, Picture] = {}
+        self._etags = {name: digest_bytes(data)[:32] for name, data in self._files.items()}
+        self._pictures: dict[str, tuple[Picture, str]] = {}
         self._drawing = Lock()
 
     # the page itself
 
-    def index(self, request: Request) -> Response:
+    async def index(self, request: Request) -> Response:
         """The page."""
-        return self.static(request, "index.html")
+        return await self.static(request, "index.html")
 
-    def static(self, request: Request, name: str) -> Response:
+    async def static(self, request: Request, name: str) -> Response:
         """One of its files."""
         data = self._files.get(name)
         if data is None:
             raise HTTPException(HTTPStatus.NOT_FOUND, "there is no such file")
-        return _tagged(request, data, f"{_TYPES[name.rpartition('.')[2]]}; charset=utf-8", digest_bytes(data)[:32])
+        return _tagged(request, data, f"{_TYPES[name.rpartition('.')[2]]}; charset=utf-8", self._etags[name])
 
     # who is there
 
@@ -235,9 +236,10 @@ class _Page:
             if scene_id not in self._pictures:
                 while len(self._pictures) >= _KEPT_PICTURES:
                     del self._pictures[next(iter(self._pictures))]
-                self._pictures[scene_id] = self._board.desk.picture(scene_id)
-            picture = self._pictures[scene_id]
-        return _tagged(request, picture.data, picture.media_type, digest_bytes(picture.data)[:32], "private, max-age=3600")
+                picture = self._board.desk.picture(scene_id)
+                self._pictures[scene_id] = (picture, digest_bytes(picture.data)[:32])
+            picture, etag = self._pictures[scene_id]
+        return _tagged(request, picture.data, picture.media_type, etag, "private, max-age=3600")
 
     def item(self, item_id: str) -> Response:
         """One item with its history."""

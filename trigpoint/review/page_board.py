@@ -197,6 +197,13 @@ class Board:
             self._checked[item_id, text] = self.desk.check(item_id, text)
         return self._checked[item_id, text]
 
+    def warm(self) -> None:
+        """Trace the outlines of the scene that a reviewer sees first, so that the page opens at once."""
+        waiting = {row["scene"] for row in self._rows.values() if row["status"] in ("waiting", "returned")}
+        first = next((scene_id for scene_id in self.scenes if scene_id in waiting), next(iter(self.scenes), None))
+        if first is not None:
+            self.outlines(first)
+
     def outlines(self, scene_id: str) -> dict[str, Any]:
         """Return the outlines of everything in a scene, with the digest of it all.
 

@@ -66,9 +66,12 @@ export function takeDetail(detail) {
   desk.details.set(row.id, detail);
   const shapes = desk.shapes.get(row.scene);
   if (shapes && row.kind === "mask") {
-    if (detail.outline) shapes.set(row.id, new Shape(detail.outline));
-    else shapes.delete(row.id);
-    tell("shapes", row.scene);
+    const isSame = shapes.get(row.id)?.version === detail.outline?.version;
+    if (!isSame) {
+      if (detail.outline) shapes.set(row.id, new Shape(detail.outline));
+      else shapes.delete(row.id);
+      tell("shapes", row.scene);
+    }
   }
   tell("detail", row.id);
 }

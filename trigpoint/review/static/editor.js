@@ -387,6 +387,7 @@ class Editor {
     if (isShown && this.kind === "edit") desk.shapes.get(this.sceneId)?.set(this.row.id, Object.assign(stored.shape, { id: this.row.id }));
     dropDraft(this.key);
     closeEditor();
+    tell("shapes", this.sceneId);
     decide({ ...intent, round: this.row ? intentOn(this.row, "edit").round : 1 }, result, label);
     tell("edited", { kind: this.kind, row: this.row });
   }

@@ -34,6 +34,16 @@ export function pathOf(rings) {
   return path;
 }
 
+function thinned(ring, step) {
+  let [x0, y0] = ring[0];
+  const kept = ring.filter(([x, y], k) => {
+    if (k && Math.abs(x - x0) < step && Math.abs(y - y0) < step) return false;
+    [x0, y0] = [x, y];
+    return true;
+  });
+  return kept.length > 2 ? kept : ring;
+}
+
 export class Shape {
   constructor({ id, version, rings, area_px }) {
     this.id = id;
@@ -47,6 +57,16 @@ export class Shape {
   get path() {
     this._path ??= pathOf(this.rings);
     return this._path;
+  }
+
+  // for drawing small: vertices closer together than this are one; a power of two, at most 1 is exact
+  coarse(step) {
+    if (step <= 1) return this.path;
+    if (this._step !== step) {
+      this._step = step;
+      this._coarse = pathOf(this.rings.map((ring) => thinned(ring, step)));
+    }
+    return this._coarse;
   }
 
   holds(x, y) {

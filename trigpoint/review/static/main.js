@@ -392,6 +392,7 @@ async function start() {
     toast("A new mask that you began is not saved.", { stays: true, actions: [["Go on with it", async () => { await openScene(sceneId); drawNew(sceneId); }]] });
   }
   document.body.dataset.ready = "1";
+  performance.mark("ready");
   polling = setTimeout(poll, POLL_MS);
 }
 

@@ -1,10 +1,11 @@
 // Pictures of scenes with outlines: pan, zoom, colours, what the pointer is on; one pane, or two dates side by side.
 
 import { colourOfCategory, colourOfInstance, desk, nameOfCategory, nameOfScene, STATUS_COLOURS, STATUS_NAMES, tell, when } from "./desk.js";
-import { byId, button, fill, h } from "./dom.js";
+import { byId, button, debounced, fill, h } from "./dom.js";
 import { between } from "./geometry.js";
 
 const MAX_SCALE = 40;
+let edition = 0; // of everything but the views: what was drawn for an earlier one is drawn anew
 const pictures = new Map();
 
 export const look = { outlines: 0, filled: false, colours: "status", follows: false }; // outlines 0: all, 1: the item's, 2: none
@@ -13,9 +14,18 @@ function pictureOf(sceneId) {
   if (!pictures.has(sceneId)) {
     const image = new Image();
     image.decoding = "async";
-    const entry = { image, isLoaded: false, isBroken: false };
-    image.addEventListener("load", () => { entry.isLoaded = true; panes.forEach((pane) => pane.dirty()); tell("picture", sceneId); });
-    image.addEventListener("error", () => { entry.isBroken = true; panes.forEach((pane) => pane.dirty()); });
+    const entry = { levels: [], isBroken: false };
+    image.addEventListener("load", async () => {
+      // decoded once, and halved while it is large: drawing small is then quick
+      let level = await createImageBitmap(image);
+      entry.levels = [level];
+      panes.forEach((pane) => pane.changed());
+      while (Math.max(level.width, level.height) > 700) {
+        level = await createImageBitmap(level, { resizeWidth: Math.ceil(level.width / 2), resizeHeight: Math.ceil(level.height / 2), resizeQuality: "medium" });
+        entry.levels.push(level);
+      }
+    });
+    image.addEventListener("error", () => { entry.isBroken = true; panes.forEach((pane) => pane.changed()); });
     image.src = `/api/scenes/${encodeURIComponent(sceneId)}/picture`;
     pictures.set(sceneId, entry);
     while (pictures.size > 12) pictures.delete(pictures.keys().next().value);
@@ -148,41 +158,66 @@ class Pane {
     });
   }
 
+  changed() {
+    edition++;
+    this.dirty();
+  }
+
+  // the picture and everything that is not bright is drawn once for a view, and kept
   draw() {
     const context = this.canvas.getContext("2d", { alpha: false });
     const ratio = this.canvas.width / this.width;
+    const { x, y, scale } = this.view;
+    const isDimmed = focused().size > 0;
+    const key = [edition, x, y, scale, this.canvas.width, this.canvas.height, this.scene.scene_id, look.outlines, look.filled, look.colours, isDimmed, this.overlay !== null].join();
+    if (this.layerKey !== key) {
+      this.layerKey = key;
+      if (this.layer?.width !== this.canvas.width || this.layer.height !== this.canvas.height) this.layer = new OffscreenCanvas(this.canvas.width, this.canvas.height);
+      this.drawLayer(this.layer.getContext("2d", { alpha: false }), ratio, isDimmed);
+    }
+    context.setTransform(1, 0, 0, 1, 0, 0);
+    context.drawImage(this.layer, 0, 0);
+    context.setTransform(ratio * scale, 0, 0, ratio * scale, ratio * x, ratio * y);
+    this.drawBright(context, scale);
+    this.drawScaleBar();
+    this.overlay?.draw(context, this);
+  }
+
+  drawLayer(context, ratio, isDimmed) {
     const { x, y, scale } = this.view;
     context.setTransform(1, 0, 0, 1, 0, 0);
     context.fillStyle = "#14181b";
     context.fillRect(0, 0, this.canvas.width, this.canvas.height);
     context.setTransform(ratio * scale, 0, 0, ratio * scale, ratio * x, ratio * y);
-    const { image, isLoaded, isBroken } = this.picture;
+    const { levels, isBroken } = this.picture;
+    const isLoaded = levels.length > 0;
     if (isLoaded) {
       context.imageSmoothingEnabled = scale < 2;
-      context.imageSmoothingQuality = "high";
-      context.drawImage(image, 0, 0, this.scene.width, this.scene.height);
+      const wanted = Math.max(0, Math.floor(Math.log2(1 / (ratio * scale))));
+      context.drawImage(levels[Math.min(wanted, levels.length - 1)], 0, 0, this.scene.width, this.scene.height);
+      if (!this.isPainted && desk.shapes.has(this.scene.scene_id)) {
+        this.isPainted = true;
+        performance.mark("painted");
+      }
     } else {
       context.fillStyle = "#20262b";
       context.fillRect(0, 0, this.scene.width, this.scene.height);
     }
     this.note.hidden = isLoaded;
     if (!isLoaded) fill(this.note, isBroken ? "The picture could not be loaded. Reload the page to try again." : "Loading the picture …");
-    this.drawOutlines(context, scale);
-    this.drawScaleBar();
-    this.overlay?.draw(context, this);
+    this.drawOutlines(context, scale, isDimmed);
   }
 
-  drawOutlines(context, scale) {
+  drawOutlines(context, scale, isDimmed) {
     const shapes = desk.shapes.get(this.scene.scene_id);
     if (!shapes) return;
-    const bright = focused();
-    const isEditing = this.overlay !== null;
+    const step = 2 ** Math.floor(Math.log2(1.5 / scale));
     if (look.filled) {
       context.globalAlpha = 0.5;
       for (const shape of [...shapes.values()].sort((a, b) => b.area_px - a.area_px)) {
         if (desk.rows.get(shape.id)?.status === "rejected") continue;
         context.fillStyle = colourOfInstance(shape.id);
-        context.fill(shape.path, "evenodd");
+        context.fill(shape.coarse(step), "evenodd");
       }
       context.globalAlpha = 1;
     }
@@ -191,21 +226,18 @@ class Pane {
       const groups = new Map();
       const halo = new Path2D();
       for (const shape of shapes.values()) {
-        if (bright.has(shape.id)) continue;
         const row = desk.rows.get(shape.id);
         if (!row) continue;
         const colour = look.colours === "category" ? colourOfCategory(row.category) : STATUS_COLOURS[row.status];
         if (!groups.has(colour)) groups.set(colour, new Path2D());
-        groups.get(colour).addPath(shape.path);
-        halo.addPath(shape.path);
+        groups.get(colour).addPath(shape.coarse(step));
+        halo.addPath(shape.coarse(step));
       }
-      const isDimmed = bright.size > 0;
-      context.lineJoin = "round";
       context.globalAlpha = isDimmed ? 0.3 : 0.55;
       context.strokeStyle = "#000";
       context.lineWidth = line(2.6);
       context.stroke(halo);
-      context.globalAlpha = isEditing ? 0.35 : isDimmed ? 0.6 : 1;
+      context.globalAlpha = this.overlay ? 0.35 : isDimmed ? 0.6 : 1;
       context.lineWidth = line(1.3);
       for (const [colour, path] of groups) {
         context.strokeStyle = colour;
@@ -213,28 +245,34 @@ class Pane {
       }
     }
     context.globalAlpha = 1;
-    if (look.outlines < 2) {
-      for (const id of bright) {
-        const shape = shapes.get(id);
-        if (!shape || this.overlay?.hides(id)) continue;
-        const isChosen = desk.chosen.has(id) && id !== desk.current;
-        context.globalAlpha = 0.16;
-        context.fillStyle = isChosen ? "#c792ff" : "#ffe100";
-        context.fill(shape.path, "evenodd");
-        context.globalAlpha = 1;
-        context.strokeStyle = "rgba(0,0,0,0.85)";
-        context.lineWidth = line(5);
-        context.stroke(shape.path);
-        context.strokeStyle = isChosen ? "#c792ff" : "#ffe100";
-        context.lineWidth = line(2.2);
-        context.stroke(shape.path);
-      }
-      const over = this.hover && !bright.has(this.hover) ? shapes.get(this.hover) : null;
-      if (over && !isEditing) {
-        context.strokeStyle = "#fff";
-        context.lineWidth = line(2.2);
-        context.stroke(over.path);
-      }
+  }
+
+  drawBright(context, scale) {
+    const shapes = desk.shapes.get(this.scene.scene_id);
+    if (!shapes || look.outlines === 2) return;
+    const bright = focused();
+    const line = (px) => px / scale;
+    context.lineJoin = "round";
+    for (const id of bright) {
+      const shape = shapes.get(id);
+      if (!shape || this.overlay?.hides(id)) continue;
+      const isChosen = desk.chosen.has(id) && id !== desk.current;
+      context.globalAlpha = 0.16;
+      context.fillStyle = isChosen ? "#c792ff" : "#ffe100";
+      context.fill(shape.path, "evenodd");
+      context.globalAlpha = 1;
+      context.strokeStyle = "rgba(0,0,0,0.85)";
+      context.lineWidth = line(5);
+      context.stroke(shape.path);
+      context.strokeStyle = isChosen ? "#c792ff" : "#ffe100";
+      context.lineWidth = line(2.2);
+      context.stroke(shape.path);
+    }
+    const over = this.hover && !bright.has(this.hover) ? shapes.get(this.hover) : null;
+    if (over && !this.overlay) {
+      context.strokeStyle = "#fff";
+      context.lineWidth = line(2.2);
+      context.stroke(over.path);
     }
   }
 
@@ -407,6 +445,10 @@ export function redraw() {
   for (const pane of panes) pane.dirty();
 }
 
+function redrawAll() {
+  for (const pane of panes) pane.changed();
+}
+
 export function setOverlay(overlay) {
   if (panes[0]) {
     panes[0].overlay = overlay;
@@ -445,7 +487,13 @@ function legend(pane) {
   return [...counts].sort((a, b) => b[1][0] - a[1][0]).slice(0, 5).map(([name, [n, colour]]) => h("span", { class: "key" }, h("i", { style: { background: colour } }), `${name} ${n}`));
 }
 
-when("rows", () => { redraw(); drawToolbar(); });
-when("shapes", redraw);
+const recoloured = debounced(() => {
+  redrawAll();
+  drawToolbar();
+}, 80);
+when("rows", (rows) => {
+  if (rows.some((row) => panes.some((pane) => pane.scene.scene_id === row.scene))) recoloured();
+});
+when("shapes", redrawAll);
 when("detail", redraw);
 when("chosen", redraw);
