@@ -73,6 +73,14 @@ class Journal:
         for damage in self.damaged:
             _log.warning("%s: %s", what, damage)
 
+    @property
+    def is_in_place(self) -> bool:
+        """Whether this journal is still the file at its path: nobody has deleted or replaced it."""
+        try:
+            return self._file >= 0 and os.path.samestat(os.fstat(self._file), self.path.stat())
+        except FileNotFoundError:
+            return False
+
     def close(self) -> None:
         """Close the file; the journal must not be used afterwards."""
         with self.lock:
@@ -90,7 +98,7 @@ class Journal:
             for raw in _whole_lines(data):
                 self._n_lines += 1
                 try:
-                    body = _body_of(raw)
+                    body = self._body_of(raw)
                     self._take(str(body["at"]), body["line"], Place(self._read_to, len(raw)))
                 except _DamageError as error:
                     self._note(str(error))
@@ -105,8 +113,8 @@ class Journal:
             data = os.pread(self._file, self._read_to, 0)
         start = 0
         for raw in _whole_lines(data):
-            with contextlib.suppress(_DamageError):
-                body = _body_of(raw)
+            with contextlib.suppress(_DamageError, KeyError, TypeError):
+                body = self._body_of(raw)
                 yield str(body["at"]), body["line"], Place(start, len(raw))
             start += len(raw)
 
@@ -117,7 +125,7 @@ class Journal:
             ArtefactError: its bytes are no longer those of its digest.
         """
         try:
-            return _body_of(os.pread(self._file, place.length, place.start))["line"]
+            return self._body_of(os.pread(self._file, place.length, place.start))["line"]
         except (_DamageError, KeyError) as error:
             raise ArtefactError(
                 f"{self._what} {self.path}: the line at byte {place.start} cannot be read: {error}; restore the file from a copy"
@@ -154,6 +162,15 @@ class Journal:
             raise ArtefactError(f"{self._what} {self.path}: cannot be written: {error}; make room and try again") from error
         self.refresh()
 
+    def _body_of(self, raw: bytes) -> dict[str, Any]:
+        body = raw[_BODY_AT:-2]
+        if not raw.startswith(_HEAD) or raw[len(_HEAD) + 64 : _BODY_AT] != _BODY or raw[-2:] != b"}\n":
+            raise _DamageError(f"not a line of a {self._what}")
+        if digest_bytes(body).encode() != raw[len(_HEAD) : len(_HEAD) + 64]:
+            raise _DamageError("its bytes do not have its sha256")
+        found: dict[str, Any] = json.loads(body)
+        return found
+
     def _note(self, reason: str) -> None:
         self.damaged.append(DamagedLine(self.path, self._n_lines, reason, self._remedy))
 
@@ -164,13 +181,3 @@ class _DamageError(Exception):
 
 def _whole_lines(data: bytes) -> list[bytes]:
     return [raw + b"\n" for raw in data.split(b"\n")[:-1]]
-
-
-def _body_of(raw: bytes) -> dict[str, Any]:
-    body = raw[_BODY_AT:-2]
-    if not raw.startswith(_HEAD) or raw[len(_HEAD) + 64 : _BODY_AT] != _BODY or raw[-2:] != b"}\n":
-        raise _DamageError("not a line of such a file")
-    if digest_bytes(body).encode() != raw[len(_HEAD) : len(_HEAD) + 64]:
-        raise _DamageError("its bytes do not have its sha256")
-    found: dict[str, Any] = json.loads(body)
-    return found

@@ -1,5 +1,6 @@
 """The record of calls: durable, shared by processes, never a crash for what a killed one left."""
 
+import hashlib
 import json
 import logging
 import multiprocessing
@@ -12,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from storage.calls import CallRecord
+from storage.calls import CallRecord, open_record
 from trigpoint.errors import ArtefactError
 from trigpoint.identity import digest_json
 from trigpoint.records.calls import BatchNoted, CallAnswered, CallAsked, Spent
@@ -264,3 +265,43 @@ def test_a_full_disk_is_an_error_that_says_so(folder: Path, monkeypatch: pytest.
     record.append(answered(3))
     assert CallRecord(folder).damaged == []
     assert CallRecord(folder).find(key(3)) == answered(3)
+
+
+def test_the_form_of_a_line_is_what_it_was_before(folder: Path) -> None:
+    """A paid answer must stay readable: the bytes of a line are spelled out here, apart from the code that writes them."""
+    body = json.dumps({"at": "2026-01-02T03:04:05.678+00:00", "line": answered(1).to_json()}, separators=(",", ":"))
+    line = f'{{"sha256":"{hashlib.sha256(body.encode()).hexdigest()}","body":{body}}}\n'
+    folder.mkdir()
+    (folder / "calls.jsonl").write_text(line)
+
+    record = CallRecord(folder)
+    record.append(answered(2))
+
+    assert next(record.lines()) == ("2026-01-02T03:04:05.678+00:00", answered(1))
+    first, second = (folder / "calls.jsonl").read_text().splitlines()
+    assert f"{first}\n" == line
+    written = json.dumps({"at": json.loads(second)["body"]["at"], "line": answered(2).to_json()}, separators=(",", ":"))
+    assert second == f'{{"sha256":"{hashlib.sha256(written.encode()).hexdigest()}","body":{written}}}'
+
+
+def test_a_line_with_good_bytes_and_another_form_is_named_and_passed_over(folder: Path) -> None:
+    record = CallRecord(folder)
+    record.append(answered(1))
+    for body in ('{"line":{"line":"answered"}}', '{"at":"x","line":{"line":"later"}}', "[]"):
+        with (folder / "calls.jsonl").open("a") as file:
+            file.write(f'{{"sha256":"{hashlib.sha256(body.encode()).hexdigest()}","body":{body}}}\n')
+
+    again = CallRecord(folder)
+
+    assert [line.number for line in again.damaged] == [2, 3, 4]
+    assert all("not a line of this version" in line.reason for line in again.damaged)
+    assert [line for _, line in again.lines()] == [answered(1)]
+
+
+def test_a_record_that_was_deleted_is_opened_anew(folder: Path) -> None:
+    record = open_record(folder)
+    record.append(answered(1))
+    assert open_record(folder) is record
+    (folder / "calls.jsonl").unlink()
+
+    assert open_record(folder).find(key(1)) is None
