@@ -574,49 +574,76 @@ def predict_silence(
 def show(
     release: ReleaseArgument,
     item: Annotated[
-        str | None, typer.Argument(help="A scene id or query id; without one the release is described.", show_default=False)
+        str | None,
+        typer.Argument(
+            help="Id of a scene (s-), query (q-), instance (i-), annotation (a-), sentence (t-) or decision (d-); without one the release"
+            " is described.",
+            show_default=False,
+        ),
     ] = None,
     output: Annotated[Path | None, typer.Option("--output", "-o", help="PNG to write; default <item>.png here.")] = None,
+    relation: Annotated[str | None, typer.Option(help="With a scene and --anchor: draw what is in this relation to the anchor.")] = None,
+    anchor: Annotated[str | None, typer.Option(help="Instance for --relation.")] = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """Describe a release, or draw one of its scenes or queries."""
+    """Describe a release, or tell and draw anything in it: what it is, what was measured, asked, checked and decided."""
     from trigpoint.release.reader import Release
 
     opened = Release.open(release)
+    if (relation is None) != (anchor is None) or (relation is not None and item not in opened.scene_by_id):
+        raise InputError("--relation and --anchor go together, with a scene: show RELEASE s-… --relation near --anchor i-…")
     if item is None:
         _describe(opened, as_json)
         return
-    from trigpoint.release.show import draw_query, draw_scene
-
-    query = opened.query_by_id.get(item)
-    if query is None and item not in opened.scene_by_id:
-        raise InputError(f"{item!r} is no scene or query of release {opened.name}; {_where_else(opened, item)}")
     target = output or Path(f"{item}.png")
     if target.suffix.lower() != ".png":
         raise InputError(f"--output {target}: a picture is written as PNG; end its name in .png")
-    picture = draw_scene(opened, item) if query is None else draw_query(opened, item)
-    picture.save(target)
+    from trigpoint.release.show import draw_item, png_bytes
+
+    if relation is not None and anchor is not None:
+        picture, document, text = _told_relation(opened, item, relation, anchor)
+    else:
+        from trigpoint.release.show_cards import card_of, card_to_text
+        from trigpoint.release.show_documents import document_of
+
+        _check_item(opened, item)
+        document = document_of(opened, item)
+        picture, text = draw_item(opened, item, document), card_to_text(card_of(document))
+    target.write_bytes(png_bytes(picture))
     if as_json:
-        scene_id = item if query is None else query.scene_id
-        print_json({"picture": str(target), "scene_id": scene_id, "query": None if query is None else query.to_json()})
+        print_json({**document, "picture": str(target)})
         return
-    if query is not None:
-        print_line(query.sentences[0])
-        print_line(query.canonical or "")
-        print_line(f"answer: {', '.join(query.answer_ids) or 'nothing'}")
+    out.print(text)
     say(f"wrote {target}")
 
 
-def _where_else(release: Any, item: str) -> str:
-    """Say what a wrong id may have meant."""
-    instance = release.instance_by_id.get(item)
-    if instance is not None:
-        return f"it is an instance of scene {instance.scene_id!r}; show that"
-    scenes, queries = list(release.scene_by_id), list(release.query_by_id)
-    near = nearest(item, [*scenes, *queries])
-    if near:
-        return f"the nearest ids are {', '.join(near)}"
-    return f"it has {len(scenes)} scenes such as {', '.join(scenes[:2])} and {len(queries)} queries such as {', '.join(queries[:2])}"
+def _told_relation(release: Any, scene: str, relation: str, anchor: str) -> tuple[Any, dict[str, Any], Any]:
+    """Return the picture of a relation to an anchor, what it tells, and that as text."""
+    from trigpoint.release.show import draw_relation, subjects_of
+
+    _check_known("relation", relation, release.rules.relation_names)
+    _check_known("anchor", anchor, [row.instance_id for row in release.instances_of_scene[scene]])
+    found = subjects_of(release, scene, relation, anchor)
+    document = {"item": scene, "type": "relation", "scene_id": scene, "relation": relation, "anchor_id": anchor, "subjects": found}
+    text = Text(f"{relation} {anchor}: {len(found['TRUE'])} TRUE, {len(found['UNDECIDED'])} UNDECIDED (trigpoint graph lists them)")
+    return draw_relation(release, scene, relation, anchor), document, text
+
+
+def _check_item(release: Any, item: str) -> None:
+    """Refuse an id that names nothing, with the nearest ones of its kind."""
+    from trigpoint.release.show_documents import history_of, item_ids, item_type
+
+    try:
+        item_type(release, item)
+    except InputError as error:
+        if history_of(release, item):
+            raise
+        ids = item_ids(release)
+        near = nearest(item, [one for known in ids.values() for one in known if one[:2] == item[:2]])
+        if near:
+            raise InputError(f"{error}; the nearest ids are {', '.join(near)}") from None
+        some = ", ".join(f"{known[0]} ({name})" for name, known in ids.items() if known)
+        raise InputError(f"{error}; it has ids such as {some}") from None
 
 
 def _describe(release: Any, as_json: bool) -> None:

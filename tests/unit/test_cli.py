@@ -468,22 +468,25 @@ def test_show_describes_a_release(project: Project) -> None:
     assert described["counts"]["scenes"] == 5
 
 
-def test_show_draws_scenes_and_queries(project: Project, tmp_path: Path) -> None:
-    scene, query = tmp_path / "scene.png", tmp_path / "query.png"
-    told("show", project.release, project.scene_id, "-o", scene)
-    text = told("show", project.release, project.query_id, "-o", query)
-    described = parsed(told("show", project.release, project.query_id, "-o", query, "--json"))
+def test_show_tells_and_draws_scenes_queries_and_instances(project: Project, tmp_path: Path) -> None:
+    query = parsed(told("show", project.release, project.query_id, "-o", tmp_path / "q.png", "--json"))
+    instance_id = (query["query"]["answer_ids"] or [query["explained"]["hops"][0]["anchor_id"]])[0]
+    for item, said in ((project.scene_id, "Queries"), (project.query_id, "Answer"), (instance_id, "Measured")):
+        target = tmp_path / f"{item}.png"
 
-    assert scene.read_bytes()[:4] == query.read_bytes()[:4] == b"\x89PNG"
-    assert "answer: " in text
-    assert described["query"]["query_id"] == project.query_id
-    assert described["picture"] == str(query)
+        text = told("show", project.release, item, "-o", target)
+        described = parsed(told("show", project.release, item, "-o", target, "--json"))
+
+        assert target.read_bytes()[:4] == b"\x89PNG"
+        assert said in text
+        assert (described["item"], described["scene_id"], described["picture"]) == (item, project.scene_id, str(target))
+    assert query["query"]["query_id"] == project.query_id
 
 
 def test_show_names_the_nearest_ids_of_an_unknown_one(project: Project, tmp_path: Path) -> None:
     assert f"the nearest ids are {project.scene_id}" in refused("show", project.release, project.scene_id[:-1])
     assert project.query_id in refused("show", project.release, f"{project.query_id}0")
-    assert "it has 5 scenes" in refused("show", project.release, "?")
+    assert f"it has ids such as {project.scene_id} (scene), {project.query_id} (query)" in refused("show", project.release, "?")
     assert "end its name in .png" in refused("show", project.release, project.scene_id, "-o", tmp_path / "x.jpg")
 
 

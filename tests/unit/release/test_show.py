@@ -14,7 +14,8 @@ from tests.toy_release import RECTANGLES, toy_mask, write_toy_release
 from trigpoint.cli import app
 from trigpoint.errors import InputError
 from trigpoint.release.reader import Release
-from trigpoint.release.show import ANCHOR, ANSWER, ARROW, UNSURE, contact_sheet, draw_query, draw_relation, draw_scene, png_bytes
+from trigpoint.release.show import contact_sheet, draw_query, draw_relation, draw_scene, png_bytes
+from trigpoint.release.show_canvas import ANCHOR, ANSWER, ARROW, UNSURE
 from trigpoint.scene_graph.graph import EDGE_SCHEMA
 
 
