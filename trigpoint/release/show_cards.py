@@ -78,10 +78,10 @@ def card_to_text(card: Card) -> Any:
 
 
 def words_of_category(category: Sequence[str]) -> str:
-    """Say the categories of an instance, such as `school, tin roof`.
+    """Say the categories of an instance, one per axis, as words.
 
-    >>> words_of_category(["school", "tin_roof"]), words_of_category([])
-    ('school, tin roof', 'unknown')
+    >>> words_of_category(["some_kind", "some_roof"]), words_of_category([])
+    ('some kind, some roof', 'unknown')
     """
     return ", ".join(name.replace("_", " ") for name in category) or "unknown"
 
