@@ -387,7 +387,16 @@ def _shortfalls(
             f"{len(members.intersection(on_raster))} lie on the raster, {len(fit)} can have a scene"
         )
         why += "".join(f", {reasons[reason]} {text}" for reason, text in said.items() if reasons[reason])
-        drops.append(_drop(source, item_id, "quota_not_met", why, "ask for fewer, or use more POIs or a larger raster", n=n))
+        drops.append(
+            _drop(
+                source,
+                item_id,
+                "quota_not_met" if asked.quota else "limit_not_reached",
+                why,
+                "ask for fewer, or use more POIs or a larger raster",
+                n=n,
+            )
+        )
     return drops
 
 

@@ -88,7 +88,8 @@ def test_r10_a_poi_in_the_collar_is_dropped_with_its_reason(tmp_path: Path) -> N
 
     poi_of = {row["poi_id"]: row["name"] for row in made.tables["poi"].to_pylist()}
     assert [poi_of[str(scene.poi_id)] for scene in scenes_of(made)] == ["inside"]
-    (drop,) = made.drops
+    drop, short = made.drops
+    assert (short.reason_code, short.n) == ("limit_not_reached", 4)
     assert (drop.reason_code, poi_of[drop.item_id]) == ("poi_on_invalid_pixel", "in the collar")
     assert drop.detail == "lies on an invalid pixel (column 2, row 2)"
 

@@ -90,7 +90,7 @@ def test_quota_and_spacing_choose_the_same_pois_whatever_their_order_in_the_file
 
 
 def shortfalls(made: Made) -> dict[str, tuple[int, str]]:
-    return {drop.item_id: (drop.n, drop.detail) for drop in made.drops if drop.reason_code == "quota_not_met"}
+    return {drop.item_id: (drop.n, drop.detail) for drop in made.drops if drop.reason_code in ("quota_not_met", "limit_not_reached")}
 
 
 def test_a_quota_that_is_not_met_is_told_with_its_reasons(tmp_path: Path) -> None:
@@ -206,7 +206,7 @@ def test_a_poi_whose_category_needs_finer_pixels_is_dropped_with_the_limit(tmp_p
     made = collected(workspace)
 
     assert scenes_of(made) == []
-    assert [drop.reason_code for drop in made.drops] == ["gsd_too_coarse_for_category"] * 9 + ["quota_not_met"]
+    assert [drop.reason_code for drop in made.drops] == ["gsd_too_coarse_for_category"] * 9 + ["limit_not_reached"]
     assert "a pixel of 0.5 m is too coarse for school, which need 0.3 m or finer" in made.drops[0].detail
 
 
