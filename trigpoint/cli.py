@@ -175,7 +175,8 @@ def pipeline(name: str = "flows.cli", extra: str = "pipeline") -> ModuleType:
     """Load the pipeline commands from the checkout.
 
     Args:
-        name: Their module. extra: What installs the libraries that it needs.
+        name: Their module.
+        extra: What installs the libraries that it needs.
 
     Raises:
         CheckoutError: flows/ is not on the path, or a library of the extra is missing.
