@@ -1,6 +1,6 @@
 """Masks without weights: seeds grow to the edges of the picture. Plumbing for people to correct, with no claim of quality.
 
-`benchmarks/proposals.py` measures it against the trivial baselines, which it hardly beats; docs/proposals.md has the figures.
+`benchmarks/proposals.py` measures it beside the trivial baselines (a box shrunk, a square at a point); docs/proposals.md has the figures.
 Needs scikit-image.
 """
 
@@ -142,4 +142,4 @@ def _grow(rgb: RgbArray, markers: NDArray[np.int32], method: ClassicalMethod) ->
         gradient = filters.sobel(filters.gaussian(color.rgb2gray(rgb), 1.5))
         return segmentation.watershed(gradient, markers, compactness=1e-3) == _ON
     colours = filters.gaussian(color.rgb2lab(rgb) / 100, 1, channel_axis=-1)
-    return segmentation.random_walker(colours, markers, beta=300, mode="cg_j", channel_axis=-1) == _ON
+    return segmentation.random_walker(colours, markers, beta=300, mode="cg_j", prob_tol=0.1, channel_axis=-1) == _ON
