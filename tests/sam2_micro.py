@@ -90,6 +90,7 @@ def make_micro(folder: Path, seed: int = 0) -> Micro:
     from hydra.utils import instantiate
     from omegaconf import OmegaConf
 
+    torch.set_num_threads(1)  # test workers share the cores
     folder.mkdir(parents=True, exist_ok=True)
     config_file = folder / "sam2_micro.yaml"
     config_file.write_text("# @package _global_\n" + yaml.safe_dump({"model": MODEL}, sort_keys=False), encoding="utf-8")

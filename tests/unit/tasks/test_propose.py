@@ -19,6 +19,7 @@ from tests.sam2_micro import make_micro
 from tests.tiny_project import LEFT, PIXEL, TOP, make_project
 from tests.unit.tasks.test_build import build
 from trigpoint.errors import ConfigError, InputError, ModelError
+from trigpoint.identity import digest_file
 from trigpoint.proposals.classical import ClassicalProposer
 from trigpoint.records.proposal import InferenceRecord, MaskProposal
 from trigpoint.records.stage import Drop
@@ -150,37 +151,33 @@ def test_the_same_thing_from_two_origins_is_there_once_the_better_founded(tmp_pa
 
 
 @pytest.mark.sam2
-@pytest.mark.parametrize("names_digest", [True, False], ids=["digest in the configuration", "nothing but the record"])
-def test_a_build_goes_on_from_the_record_where_there_are_no_weights(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, names_digest: bool
+def test_a_build_goes_on_from_the_record_where_there_are_neither_weights_nor_packages(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from trigpoint.identity import digest_file
-
     micro = make_micro(tmp_path / "model")
-    own: dict[str, Any] = {"checkpoint": str(micro.checkpoint), "config_file": str(micro.config_file), "device": "cpu"}
-    if names_digest:
-        own["sha256"] = digest_file(micro.checkpoint)
+    weights = digest_file(micro.checkpoint)
+    own = {"checkpoint": str(micro.checkpoint), "config_file": str(micro.config_file), "device": "cpu"}
     part = {"proposer": "sam2", "prompts": "drawn", "drawn": DRAWN, "prompt_as": "obb", "sam2": own}
     config = project(tmp_path / "p", part, run={"work": "work", "output": "release", "store": "store", "workers": 1})
     before = annotated(config)
-    weights = digest_file(micro.checkpoint)
-    assert {(r.identity.weights_sha256, r.identity.device, r.identity.model) for r in inferences(before)} == {
-        (weights, "cpu", "sam2_micro")
-    }
+    who = {(r.identity.weights_sha256, r.identity.device, r.identity.model) for r in inferences(before)}
+    assert who == {(weights, "cpu", "sam2_micro")}
     assert {"torch", "torchvision", "sam2"} <= set(inferences(before)[0].versions)
 
     micro.checkpoint.unlink()
     propose._sam2.cache_clear()
-    monkeypatch.setattr("trigpoint.proposals.sam2.find_spec", lambda _name: None)  # nor the packages
+    monkeypatch.setattr("trigpoint.proposals.sam2.find_spec", lambda _name: None)
     (tmp_path / "p" / "work").rename(tmp_path / "gone")
-    after = annotated(config)
+    text = config.read_text(encoding="utf-8")
+    for said in (text, text.replace("device: cpu", f"device: auto\n      sha256: {weights}")):
+        config.write_text(said, encoding="utf-8")
+        after = annotated(config)
 
-    assert after.summaries[1].n_reused == 0
-    assert [result.content_sha256 for result in after.done["propose"]] == [result.content_sha256 for result in before.done["propose"]]
-    assert [result.content_sha256 for result in after.done["annotate"]] == [result.content_sha256 for result in before.done["annotate"]]
+        assert after.summaries[1].n_reused == 0
+        for step in ("propose", "annotate"):
+            assert [result.content_sha256 for result in after.done[step]] == [result.content_sha256 for result in before.done[step]]
 
-    other = config.read_text(encoding="utf-8").replace("prompt_as: obb", "prompt_as: box")
-    config.write_text(other, encoding="utf-8")
+    config.write_text(text.replace("prompt_as: obb", "prompt_as: box"), encoding="utf-8")
     with pytest.raises(ConfigError, match=r"was never asked .* these prompts and settings, and cannot be asked here: .*pip install"):
         annotated(config)
 
