@@ -21,11 +21,13 @@ from trigpoint.language.items import language_queries, rates_of, states_of
 from trigpoint.language.offline import NAME
 from trigpoint.licences import licences_file
 from trigpoint.records.language import LanguageItem
+from trigpoint.records.proposal import InferenceRecord, MaskProposal
 from trigpoint.records.review import Decision
 from trigpoint.records.scene import Scene
 from trigpoint.records.stage import ArtefactRef, Drop, ItemResult
 from trigpoint.records.tables import INSTANCE_SCHEMA, SCENE_SCHEMA, SOURCE_FILE_SCHEMA
 from trigpoint.release.content import ReleaseContent, write_json
+from trigpoint.release.proposals import ProposalDocument, proposal_document
 from trigpoint.release.reviews import ReviewDocument, review_document
 from trigpoint.release.writer import write_release
 from trigpoint.review.apply import WAITS
@@ -38,6 +40,7 @@ def plan(workspace: Workspace, done: Done) -> list[Item]:
     if not done["selection"] or not done["split"]:
         return []
     annotated, boxes, graphs = (results_by_item(done, step) for step in ("annotate", "boxes", "graph"))
+    proposed = results_by_item(done, "propose")
     scenes = [
         {
             "scene": entry.scene.to_json(),
@@ -45,11 +48,12 @@ def plan(workspace: Workspace, done: Done) -> list[Item]:
             "annotate": annotated[entry.scene.scene_id].to_json(),
             "boxes": boxes[entry.scene.scene_id].to_json(),
             "graph": graphs[entry.scene.scene_id].to_json(),
+            "propose": proposed[entry.scene.scene_id].to_json() if entry.scene.scene_id in proposed else None,
         }
         for entry in collected_scenes(workspace, done)
         if entry.scene.scene_id in graphs
     ]
-    steps = ("collect", "annotate", "boxes", "graph", "candidates", "selection", "calls", "language", "review", "split")
+    steps = ("collect", "propose", "annotate", "boxes", "graph", "candidates", "selection", "calls", "language", "review", "split")
     inputs = [f"{step}:{result.item_id}:{result.content_sha256}" for step in steps for result in done[step]]
     drops = [drop.to_json() for step in steps for result in done[step] for drop in result.drops]
     vectors = _vector_files(workspace, {result.item_id for result in done["collect"]})
@@ -127,12 +131,14 @@ def gather_content(workspace: Workspace, payload: dict[str, Any]) -> ReleaseCont
     targets, items = released_language(workspace, [ItemResult.model_validate(value) for value in payload["review"]])
     left_out = item_table(workspace, split, "split_left_out").to_pylist()
     review = _review(workspace, [*results["annotate"], *(ItemResult.model_validate(value) for value in payload["review"])])
+    instances = _instance_table(workspace, results["boxes"])
+    machines = _proposals(workspace, [entry["propose"] for entry in payload["scenes"]], instances)
     return ReleaseContent(
         identity={"name": config.name, "version": config.version, "title": config.title, "description": config.description},
         config_sha256=config.sha256(),
         rules=config.rules,
         scenes=_scene_table(workspace, payload, scene_ids, has_regions, item_table(workspace, split, "outside").to_pylist()),
-        instances=_instance_table(workspace, results["boxes"]),
+        instances=instances,
         relations=all_rows(workspace, results["graph"], "relation") or EDGE_SCHEMA.empty_table(),
         queries=sorted(
             [*_queries(workspace, selection), *language_queries(targets, items)], key=lambda query: (query["scene_id"], query["query_id"])
@@ -149,6 +155,8 @@ def gather_content(workspace: Workspace, payload: dict[str, Any]) -> ReleaseCont
         declared_licences={str(layer): licence for layer, licence in config.licences.declared().items()},
         review=review.block,
         reviews=review.lines,
+        proposers=machines.block,
+        proposals=machines.lines,
         unknown_is_other=dict(config.unknown_is_other),
         certificate=_certificate(workspace, payload),
         targets=targets,
@@ -164,6 +172,15 @@ def _review(workspace: Workspace, results: list[ItemResult]) -> ReviewDocument:
     items = [item_from_json(record) for result in results for record in item_records(workspace, result, "review_item")]
     decisions = [Decision.model_validate(record) for result in results for record in item_records(workspace, result, "decision")]
     return review_document(items, decisions, workspace.config.review)
+
+
+def _proposals(workspace: Workspace, entries: list[dict[str, Any] | None], instances: pa.Table) -> ProposalDocument:
+    """What machines proposed in the scenes."""
+    results = [ItemResult.model_validate(entry) for entry in entries if entry is not None]
+    proposals = [MaskProposal.model_validate(record) for result in results for record in item_records(workspace, result, "proposal")]
+    inferences = [InferenceRecord.model_validate(record) for result in results for record in item_records(workspace, result, "inference")]
+    ids, sources = (instances.column(name).to_pylist() for name in ("instance_id", "source_ids"))
+    return proposal_document(proposals, inferences, dict(zip(ids, sources, strict=True)))
 
 
 def _source_files(workspace: Workspace, payload: dict[str, Any]) -> list[dict[str, str | None]]:

@@ -24,6 +24,7 @@ from trigpoint.audit.ownership import FILE as INSTANCES
 from trigpoint.audit.ownership import Masks, check_ownership, read_masks
 from trigpoint.audit.phrases import Lexicon
 from trigpoint.audit.programs import Node, World
+from trigpoint.audit.proposals import check_proposals
 from trigpoint.audit.quality import check_quality
 from trigpoint.audit.queries import check_absence, check_all, check_answer, check_difficulty, check_form
 from trigpoint.audit.reading import Query, Release, Scene, read_release, scene_edges
@@ -188,6 +189,7 @@ def _audit_across(
         ("queries", "queries.jsonl", lambda: check_all(release, nodes, notes)),
         ("sentences", "queries.jsonl", lambda: check_sentences(release, notes)),
         ("language", "language.jsonl", lambda: check_language(release, lexicon, notes)),
+        ("proposals", "proposals.jsonl", lambda: check_proposals(release, notes)),
         ("reviews", "reviews.jsonl", lambda: check_reviews(release, notes)),
         ("splits", "splits", lambda: check_splits(release, nodes, grids, notes)),
         ("coco", "exports/coco.json", lambda: check_coco(release, notes)),

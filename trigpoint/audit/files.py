@@ -20,7 +20,7 @@ UNLISTED_BY_DESIGN = (MANIFEST, "audit.json")
 
 REQUIRED_KEYS = (
     "name", "version", "title", "description", "format_version", "rules", "config_sha256", "versions", "counts", "files", "sources",
-    "licences", "declared_licences", "review", "unknown_is_other", "protocols_left_out", "language",
+    "licences", "declared_licences", "proposers", "review", "unknown_is_other", "protocols_left_out", "language",
 )  # fmt: skip
 REQUIRED_RULES = (
     "outline_tolerance_px", "near_share", "near_max_px", "far_share", "direction_half_angle_deg", "direction_margin_deg",

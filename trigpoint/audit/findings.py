@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-AUDIT_VERSION = 5
+AUDIT_VERSION = 6
 """Version of the report's shape and of the set of checks."""
 
 Severity = Literal["error", "warning"]

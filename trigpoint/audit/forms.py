@@ -23,7 +23,7 @@ MANIFEST = "manifest.json"
 SCHEMA = "schemas/program.v1.schema.json"
 KNOWN_PATHS = re.compile(
     r"README\.md|sample\.png|figures/(images|annotations|language|regions)\.png|audit\.json|manifest\.json|(scenes|instances|relations)\.parquet|"
-    r"(queries|annotations|language|reviews)\.jsonl|"
+    r"(queries|annotations|language|proposals|reviews)\.jsonl|"
     r"(scenes|masks|regions)/[^/]+\.tif|splits/[^/]+\.json|inputs/[^/]+-(train|val|test)\.jsonl|exports/coco\.json|"
     r"exports/dota/[^/]+\.txt|(taxonomy|prompts)/[^/]+|schemas/[^/]+\.json|stac/[^/]+\.json"
 )
@@ -249,7 +249,8 @@ def _check_instance_values(release: Release, instance: Instance, notes: Notebook
         notes.add("instance_value", "instances.parquet", f"{item} proposal", " or ".join(PROPOSALS), instance.proposal)
     if not instance.source_ids or not instance.review_state:
         notes.add("instance_value", "instances.parquet", item, "source_ids and review_state", "one is empty")
-    least = release.rule("min_drawn_instance_px" if instance.proposal == "annotator" else "min_instance_px", 0)
+    is_drawn = instance.proposal == "annotator" or instance.review_state == "edited"
+    least = release.rule("min_drawn_instance_px" if is_drawn else "min_instance_px", 0)
     if instance.countable and not instance.cut and instance.area_px + instance.moved_px < least:
         notes.add("instance_too_small", "instances.parquet", item, f"at least {least:g} px of a thing seen whole", instance.area_px)
 

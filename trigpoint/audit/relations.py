@@ -272,20 +272,37 @@ def _shared_pixels(m: Measures, masks: Masks) -> tuple[Matrix, Matrix]:
 
 
 def _directions(m: Measures, shared: Matrix, names: list[str]) -> dict[str, Expected]:
+    """Every pair's directions of one kind, by the anchor's point that comes out as nearest to the subject's centroid."""
+    lines = shapely.shortest_line(m.outlines[None, :], m.points[:, None])
+    starts = shapely.get_coordinates(lines.ravel()).reshape(*shared.shape, 2, 2)[:, :, 0, :]
+    subject, anchor = np.indices(shared.shape)
+    return _directions_from(m, subject, anchor, starts, shared, names)
+
+
+def _directions_from(
+    m: Measures, subject: NDArray[np.int64], anchor: NDArray[np.int64], starts: Matrix, shared: Matrix, names: list[str]
+) -> dict[str, Expected]:
     """Both rays (one for region anchors) against each sector of one kind; shared pixels overrule them.
+
+    Args:
+        m: The scene's measures.
+        subject: Rows of the subjects, in any shape; `anchor` of the anchors, in the same.
+        anchor: See `subject`.
+        starts: (..., 2) where the second rays start: places of the anchors that are nearest to the subjects' centroids.
+        shared: (...) share of the smaller that both cover.
+        names: Directions of one kind (cardinal or not).
+
+    Returns:
+        For every name the expectations in the shape of `subject`.
 
     Source: semantics, section 4, "Directions": ray 1 from the anchor's centroid, ray 2 from the anchor's point nearest to the
         subject's centroid (length 0 when that centroid is in the anchor), azimuth = grid azimuth + convergence at the anchor.
     """
     limits = m.limits
     half_deg, margin_deg = limits.sector(names[0])
-    region = np.broadcast_to(~m.countable[None, :], shared.shape)
-    turn = m.frame.convergence_at(m.centroids)[None, :]
-    targets: NDArray[Any] = np.asarray(shapely.points(m.centroids), dtype=object)
-    lines = shapely.shortest_line(m.outlines[None, :], targets[:, None])
-    starts = shapely.get_coordinates(lines.ravel()).reshape(*shared.shape, 2, 2)[:, :, 0, :]
-    from_centroids = np.broadcast_to(m.centroids[None], starts.shape)
-    rays = [_Ray.of(m.centroids[:, None, :] - start, turn, limits, half_deg, margin_deg) for start in (from_centroids, starts)]
+    region = ~m.countable[anchor]
+    turn = m.frame.convergence_at(m.centroids)[anchor]
+    rays = [_Ray.of(m.centroids[subject] - start, turn, limits, half_deg, margin_deg) for start in (m.centroids[anchor], starts)]
     disjoint, drowned = shared == 0, shared >= limits.direction_shared
     on_edge = np.isclose(shared, limits.direction_shared, rtol=0, atol=EXACT)
     deciding = [np.where(region, two, one) for one, two in zip(rays[0].columns(), rays[1].columns(), strict=True)]
@@ -309,7 +326,7 @@ def _directions(m: Measures, shared: Matrix, names: list[str]) -> dict[str, Expe
 
 @dataclass(frozen=True)
 class _Ray:
-    """The rays of all pairs from one kind of start: azimuth (deg), length (m), margin (deg), and what 2 px make of both."""
+    """The rays of pairs from one kind of start: azimuth (deg), length (m), margin (deg), and what 2 px make of both."""
 
     azimuth: Matrix
     length: Matrix
@@ -322,7 +339,7 @@ class _Ray:
 
     @classmethod
     def of(cls, ray: Matrix, turn: Matrix, limits: Limits, half_deg: float, margin_deg: float) -> "_Ray":
-        """Measure (n, n, 2) ray vectors in grid metres; `turn` is the convergence at the anchor, the rest the kind of sector."""
+        """Measure (..., 2) ray vectors in grid metres; `turn` is the convergence at the anchor, the rest the kind of sector."""
         length = np.hypot(ray[..., 0], ray[..., 1])
         azimuth = (np.degrees(np.arctan2(ray[..., 0], ray[..., 1])) + turn) % 360
 

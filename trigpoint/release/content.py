@@ -29,6 +29,7 @@ class ReleaseContent(NamedTuple):
         sources: Rows of the manifest: every file that the build was made from, sorted.
         licences: Rows of the manifest. declared_licences: Layer → the licence it is released under as a whole.
         review: Policies, changes and agreement. reviews: Lines of reviews.jsonl: what people decided.
+        proposers: Machines that proposed masks. proposals: Lines of proposals.jsonl.
         unknown_is_other: Axis → reason.
         certificate: The manifest's block on how stable the answers are.
         drops: Everything that was dropped on the way.
@@ -55,6 +56,8 @@ class ReleaseContent(NamedTuple):
     declared_licences: dict[str, str]
     review: dict[str, Any]
     reviews: list[dict[str, Any]]
+    proposers: list[dict[str, Any]]
+    proposals: list[dict[str, Any]]
     unknown_is_other: dict[str, str]
     certificate: dict[str, Any]
     targets: list[LanguageTarget]

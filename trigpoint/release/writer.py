@@ -71,6 +71,8 @@ def write_release(folder: Path, content: ReleaseContent) -> dict[str, Any]:
     if content.language is not None:
         write_json_lines(folder / "annotations.jsonl", [target.to_json() for target in content.targets])
         write_json_lines(folder / "language.jsonl", language_lines(content))
+    if content.proposals:
+        write_json_lines(folder / "proposals.jsonl", content.proposals)
     if content.reviews:
         write_json_lines(folder / "reviews.jsonl", content.reviews)
     for protocol, document in sorted(content.splits.items()):
@@ -217,6 +219,7 @@ def write_manifest(folder: Path, content: ReleaseContent) -> dict[str, Any]:
         "licences": content.licences,
         "declared_licences": content.declared_licences,
         "review": {**content.review, "states": dict(sorted(states.items()))},
+        "proposers": content.proposers,
         "unknown_is_other": content.unknown_is_other,
         "certificate": content.certificate,
         "language": content.language,

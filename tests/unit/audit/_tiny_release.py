@@ -501,6 +501,7 @@ def build(folder: Path, sources: Path) -> None:
         "name": "tiny", "version": "1", "title": "Tiny", "description": "made by hand", "format_version": 1, "rules": RULES,
         "protocols_left_out": {"geographic": "all is in one place"},
         "config_sha256": "0" * 64, "versions": {}, "files": [], "unknown_is_other": {"roof": "every roof was looked at"}, "language": None,
+        "proposers": [],
         "declared_licences": {"annotations": "ODbL-1.0"},
         "sources": [
             {

@@ -1,5 +1,6 @@
 """Proposals in builds: what becomes of them, and that what was recorded is never asked again."""
 
+import json
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -74,6 +75,10 @@ def test_a_release_with_proposals_audits_clean_and_says_whose_they_are(tmp_path:
     assert {row["review_state"] for row in machine} == {"unreviewed"}
     assert all(row["source_ids"][1].startswith("p-") for row in machine)
     assert {row["category"][0] for row in machine} == {"tree", "school"}
+    (proposer,) = json.loads((tmp_path / "p" / "release" / "manifest.json").read_text())["proposers"]
+    assert (proposer["proposer"], proposer["instances"]) == ("classical", len(machine))
+    told = [json.loads(line) for line in (tmp_path / "p" / "release" / "proposals.jsonl").read_text().splitlines()]
+    assert [line["proposal_id"] for line in told] == sorted(row["source_ids"][1] for row in machine)
     # a footprint that a proposal replaces is a prompt alone; the others are kept, and what they prompted is not
     here = {row["scene_id"] for row in machine}
     kept = {row["source_ids"][0] for row in rows if row["proposal"] == "vector" and row["scene_id"] in here}
