@@ -1,8 +1,10 @@
 """The command `trigpoint review`: brings the build up to what reviewers see, and serves the page. Loaded by name from `trigpoint.cli`."""
 
 import socket
+import sys
 import webbrowser
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
 import uvicorn
@@ -56,13 +58,15 @@ def review(
         once = "" if token is not None else "; it works once, and the page makes more for other browsers"
         say(f"open this link{once}. Ctrl-C stops.")
         print_line(url)
+        sys.stdout.flush()
         if opens_browser:
             webbrowser.open(url)
         app = make_app(board, sessions, host, number)
         settings = uvicorn.Config(
             app, log_level="warning", access_log=False, server_header=False, ws="none", lifespan="off", timeout_graceful_shutdown=3
         )
-        uvicorn.Server(settings).run(sockets=[door])
+        with suppress(KeyboardInterrupt):  # how people end it
+            uvicorn.Server(settings).run(sockets=[door])
     return GOOD
 
 
@@ -113,6 +117,7 @@ def bind_door(host: str, port: int) -> socket.socket:
     door.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         door.bind((host, port))
+        door.listen(128)  # who opens the link at once waits, and is not turned away
     except OSError as error:
         door.close()
         raise InputError(f"--host {host} --port {port}: cannot be had: {error.strerror}; take another") from error
