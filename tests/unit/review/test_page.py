@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import re
 import socket
 from collections.abc import Iterator
 from pathlib import Path
@@ -604,3 +605,23 @@ def test_a_manager_and_an_annotator_must_both_accept(tmp_path: Path) -> None:
 def test_only_this_machine_is_loopback(host: str, said: bool) -> None:
     assert is_loopback(host) is said
     assert ("127.0.0.1" in names_served(host)) or not said
+
+
+# the guide
+
+
+def test_the_guide_has_every_key_and_no_other() -> None:
+    root = Path(__file__).parents[3]
+    script = (root / "trigpoint" / "review" / "static" / "keys.js").read_text(encoding="utf-8")
+    guide = (root / "docs" / "review.md").read_text(encoding="utf-8")
+
+    keys = [
+        (re.findall(r'"([^"]+)"', shown), does) for shown, does in re.findall(r'shown: \[((?:"[^"]+"(?:, )?)+)\], does: "([^"]+)"', script)
+    ]
+    rows = [
+        (re.findall(r"`([^`]+)`", cells), does.strip())
+        for cells, does in re.findall(r"^\| ((?:`[^`]+` ?)+) \| (.+) \|$", guide, re.MULTILINE)
+    ]
+
+    assert len(keys) > 30
+    assert [row for row in rows if not row[0][0].startswith("--")] == keys
