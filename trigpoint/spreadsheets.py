@@ -16,7 +16,9 @@ def csv_text_guarded(header: Sequence[str], rows: Iterable[Sequence[Any]]) -> st
     r"""Return CSV text whose cells no spreadsheet runs as a formula.
 
     A text that begins with `=`, `+`, `-`, `@`, TAB or CR gets an apostrophe in front, unless it is a plain number; numbers
-    and other values are written as they are, None as an empty cell; lines end in CR LF. Source: RFC 4180. Read names back from Parquet or JSON, where they are exact.
+    and other values are written as they are, None as an empty cell; lines end in CR LF. Names are exact in Parquet and JSON.
+
+    Source: RFC 4180.
 
     >>> csv_text_guarded(["id", "name"], [[-5, "=1+1"], [2, "-5.5"], [None, "-"]])
     "id,name\r\n-5,'=1+1\r\n2,-5.5\r\n,'-\r\n"

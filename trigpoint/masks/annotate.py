@@ -130,7 +130,7 @@ def annotate_scene(
         taxonomy: Says which categories are countable.
         rules: Smallest sizes.
         review: What people made of the placed proposals (`trigpoint.review.apply`); notes what they reject.
-        machine: Masks that machines propose, in any order; those that nobody has given a category become no instance.
+        machine: Masks that machines propose, in any order.
     """
     height, width = valid.shape
     drops: list[Drop] = []
@@ -272,10 +272,6 @@ def _with_machines(
     for each in sorted(machine, key=lambda one: one.proposal.proposal_id):
         item = _placed_mask(scene_id, each.proposal, frame)
         name = each.proposal.proposal_id
-        if not item.categories:
-            why = "nothing says what it is"
-            drops.append(_drop(scene_id, item, "no_category", why, "name it in review, or give proposals.category"))
-            continue
         crop = crop_mask(item.polygon, *valid.shape)
         own = by_source.get(each.proposal.prompt.source_id, []) if each.proposal.prompt.origin == "footprint" else []
         if own and each.replaces:

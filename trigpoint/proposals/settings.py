@@ -82,7 +82,7 @@ class ProposalsConfig(Record):
     )
     drawn: DrawnConfig | None = Field(default=None, description="prompts: drawn: the file")
     categories: tuple[str, ...] = Field(default=(), description="Prompts of these categories and those below them alone; none: all")
-    category: str | None = Field(default=None, description="automatic: what its masks are; without it they are kept for people to name")
+    category: str | None = Field(default=None, description="automatic: what its masks are called until people say otherwise")
     point_size_m: float | None = Field(default=None, gt=0, description="About how large the thing at a POI is; else the taxonomy says it")
     replaces: bool = Field(default=False, description="footprints: a footprint with a proposal is a prompt alone, and no instance")
     tile_px: int = Field(default=1024, ge=64, le=8192)
@@ -114,6 +114,8 @@ class ProposalsConfig(Record):
             raise ValueError("categories chooses among prompts, and prompts: automatic has none; category says what its masks are")
         if self.category is not None and self.prompts != "automatic":
             raise ValueError("category is for prompts: automatic; all other prompts say what they are")
+        if self.prompts == "automatic" and self.category is None and self.proposer != "classical":
+            raise ValueError("prompts: automatic needs category: what its masks are called until people say otherwise in review")
         if self.proposer == "classical" and (self.prompts == "automatic" or self.prompt_as == "mask"):
             raise ValueError("proposer: classical takes boxes, oriented boxes and points alone")
         if self.proposer == "vector" and (self.prompts != "drawn" or self.prompt_as not in (None, "mask")):

@@ -11,6 +11,7 @@ from trigpoint.proposals.settings import Sam2Settings
 
 OWN = {"licence": "CC0-1.0", "attribution": "us"}
 SAM2 = {"checkpoint": "weights/a.pt", "config": "sam2.1_hiera_t"}
+AUTOMATIC = {"proposer": "sam2", "prompts": "automatic", "category": "building", "sam2": SAM2}
 ROOT = Path(__file__).parents[3]
 
 
@@ -33,7 +34,7 @@ def test_every_relative_path_becomes_absolute_from_the_file(tmp_path: Path) -> N
     config = load_config(
         written(
             tmp_path,
-            {"proposer": "sam2", "prompts": "automatic", "sam2": own},
+            {"proposer": "sam2", "prompts": "automatic", "category": "building", "sam2": own},
             {"proposer": "classical", "prompts": "drawn", "drawn": {"path": "boxes.gpkg", **OWN}},
         )
     )
@@ -50,9 +51,9 @@ def test_every_relative_path_becomes_absolute_from_the_file(tmp_path: Path) -> N
 def test_the_digest_of_a_configuration_knows_neither_folders_nor_devices(tmp_path: Path) -> None:
     (tmp_path / "a").mkdir()
     (tmp_path / "b").mkdir()
-    one = load_config(written(tmp_path / "a", {"proposer": "sam2", "prompts": "automatic", "sam2": {**SAM2, "device": "cpu"}}))
-    other = load_config(written(tmp_path / "b", {"proposer": "sam2", "prompts": "automatic", "sam2": {**SAM2, "batch_size": 2}}))
-    different = load_config(written(tmp_path / "b", {"proposer": "sam2", "prompts": "automatic", "sam2": {**SAM2, "points_per_side": 8}}))
+    one = load_config(written(tmp_path / "a", {**AUTOMATIC, "sam2": {**SAM2, "device": "cpu"}}))
+    other = load_config(written(tmp_path / "b", {**AUTOMATIC, "sam2": {**SAM2, "batch_size": 2}}))
+    different = load_config(written(tmp_path / "b", {**AUTOMATIC, "sam2": {**SAM2, "points_per_side": 8}}))
 
     assert one.sha256() == other.sha256()
     assert one.sha256() != different.sha256()
@@ -65,12 +66,13 @@ def test_the_digest_of_a_configuration_knows_neither_folders_nor_devices(tmp_pat
         ({"proposer": "sam2", "prompts": "automatic", "sam2": {"checkpoint": "a.pt"}}, "needs either config"),
         ({"proposer": "sam2", "prompts": "automatic", "sam2": {"checkpoint": "a.pt", "config": "sam3"}}, "expected one of sam2_hiera_t"),
         ({"proposer": "sam2", "prompts": "automatic", "sam2": {**SAM2, "chekpoint": "a.pt"}}, "did you mean 'checkpoint'"),
+        ({"proposer": "sam2", "prompts": "automatic", "sam2": SAM2}, "automatic needs category"),
         ({"proposer": "classical", "prompts": "automatic"}, "takes boxes, oriented boxes and points alone"),
         ({"proposer": "classical", "prompts": "pois"}, "prompted by pois, and the source has none"),
         ({"proposer": "classical", "prompts": "footprints"}, "prompted by footprints, and the source has none"),
         ({"proposer": "classical", "prompts": "drawn"}, "the block drawn"),
         ({"proposer": "vector", "prompts": "pois"}, "prompts: drawn, no prompt_as"),
-        ({"proposer": "sam2", "prompts": "automatic", "sam2": SAM2, "tile_px": 512}, "less than half of tile_px 512"),
+        ({**AUTOMATIC, "tile_px": 512}, "less than half of tile_px 512"),
         ({"proposer": "sam2", "prompts": "automatic", "sam2": SAM2, "categories": ["building"]}, "category says what its masks are"),
         ({"proposer": "clasical", "prompts": "pois"}, "'vector', 'classical' or 'sam2'"),
     ],

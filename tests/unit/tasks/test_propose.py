@@ -1,7 +1,6 @@
 """Proposals in builds: what becomes of them, and that what was recorded is never asked again."""
 
 import json
-from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +13,7 @@ import yaml
 from tasks import propose
 from tasks.builds import run_stage
 from tasks.engine import Build, start_build
-from tasks.tables import item_records
+from tasks.tables import item_records, item_table
 from tasks.workspace import Workspace
 from tests.sam2_micro import make_micro
 from tests.tiny_project import LEFT, PIXEL, TOP, make_project
@@ -208,14 +207,16 @@ def _result(run: Build, item_id: str) -> Any:
     return next(result for result in run.done["propose"] if result.item_id == item_id)
 
 
-def test_automatic_masks_without_a_category_wait_for_people(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_automatic_masks_are_instances_that_nobody_has_reviewed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from tests.unit.proposals._thresholding import Thresholding
 
     monkeypatch.setattr(propose, "_proposer", lambda _workspace, _part: Thresholding())
     monkeypatch.setattr(propose, "_model_sha256", lambda _workspace, _part: "0" * 64)
-    part = {"proposer": "sam2", "prompts": "automatic", "sam2": {"checkpoint": "a.pt", "config": "sam2.1_hiera_t"}, "speck_px": 0}
-    config = project(tmp_path / "p", {**part, "min_px": 60})
-    run = annotated(config)
-    counts = Counter(drop.reason_code for drop in drops(run, "annotate"))
+    part = {"proposer": "sam2", "prompts": "automatic", "category": "tree", "sam2": {"checkpoint": "a.pt", "config": "sam2.1_hiera_t"}}
+    run = annotated(project(tmp_path / "p", {**part, "speck_px": 0, "min_px": 20}, rules={"min_instance_px": 20}))
+    rows = [row for result in run.done["annotate"] for row in item_table(run.workspace, result, "mask").to_pylist()]
+    machine = [row for row in rows if row["proposal"] == "classical"]  # what the thresholding says it is
 
-    assert counts["no_category"] == len(proposals(run)) > 0
+    assert 0 < len(machine) <= len(proposals(run))
+    assert {tuple(row["category"]) for row in machine} == {("tree",)}
+    assert {row["review_state"] for row in machine} == {"unreviewed"}
