@@ -29,7 +29,7 @@ from trigpoint.review.page_desk import Desk, DeskScene, Picture, Sentence
 from trigpoint.review.page_guard import Sessions
 
 ROOT = Path(__file__).parents[1]
-CATEGORIES = (("building", "tin"), ("building", "concrete"), ("school", "tin"), ("tree",))
+CATEGORIES = (("building", "tin_roof"), ("building", "concrete_roof"), ("school", "tin_roof"), ("tree",))
 
 
 class MadeUpDesk:

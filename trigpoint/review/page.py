@@ -7,7 +7,6 @@ Everything that is asked for is looked up by its id; nothing from a request beco
 """
 
 import json
-import logging
 from http import HTTPStatus
 from importlib.resources import files
 from threading import Lock
@@ -27,8 +26,6 @@ from trigpoint.review.page_board import Board, ContradictedError, checked_json
 from trigpoint.review.page_desk import Picture
 from trigpoint.review.page_guard import Guard, Session, Sessions, signed_as
 from trigpoint.review.page_intents import Intent
-
-_log = logging.getLogger(__name__)
 
 _TYPES = {"html": "text/html", "css": "text/css", "js": "text/javascript", "svg": "image/svg+xml"}
 _KEPT_PICTURES = 16
@@ -92,8 +89,8 @@ def make_app(board: Board, sessions: Sessions, host: str, port: int) -> ASGIApp:
     return Guard(app, sessions, host, port)
 
 
-def _refused(request: Request, error: Exception) -> Response:
-    """Say what is wrong, without a traceback."""
+def _refused(_request: Request, error: Exception) -> Response:
+    """Say what is wrong, without a traceback; that of a fault is in the server's own log."""
     if isinstance(error, HTTPException):
         return _json({"error": str(error.detail)}, error.status_code)
     if isinstance(error, ValidationError):
@@ -108,7 +105,6 @@ def _refused(request: Request, error: Exception) -> Response:
         return _json({"error": str(error)}, HTTPStatus.UNPROCESSABLE_ENTITY)
     if isinstance(error, TrigpointError):
         return _json({"error": str(error)}, HTTPStatus.SERVICE_UNAVAILABLE)
-    _log.error("%s %s failed", request.method, request.url.path, exc_info=error)
     return _json({"error": "this is a fault in trigpoint; the terminal says more"}, HTTPStatus.INTERNAL_SERVER_ERROR)
 
 

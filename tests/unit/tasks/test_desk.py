@@ -118,7 +118,7 @@ def test_what_cannot_be_served_is_refused(config: Path, options: list[str], said
 
 
 def test_the_command_serves_its_link_until_it_is_stopped(config: Path) -> None:
-    command = [sys.executable, "-m", "trigpoint", "review", str(config), "--port", "0", "--no-open", "--no-build", "--who", "Ada"]
+    command = [sys.executable, "-m", "trigpoint", "review", str(config), "--port", "0", "--no-open", "--who", "Ada"]
     with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         try:
             assert process.stdout is not None

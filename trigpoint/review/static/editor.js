@@ -1,7 +1,7 @@
 // Editing a mask: vertices, brush, rings, split, a new mask. What is drawn is sent; the server says which pixels it stores, and those are shown.
 
 import { get, post, Refused } from "./api.js";
-import { desk, nameOfCategory, tell } from "./desk.js";
+import { desk, loadDetail, nameOfCategory, tell } from "./desk.js";
 import { byId, button, debounced, fill, h, toast } from "./dom.js";
 import { pickCategory } from "./dialogs.js";
 import { boundsOf, isInside, Mask, nearestOnSegment, pathOf, Shape } from "./geometry.js";
@@ -533,11 +533,11 @@ class Editor {
       h("b", {}, title),
       this.kind === "split" ? null : h("div", { class: "group" }, TOOLS.map(([tool, name, key]) => button(name, key, () => this.use(tool), { "aria-pressed": String(this.tool === tool) }))),
       this.kind === "split" && this.row && desk.shapes.get(this.sceneId)?.get(this.row.id)?.rings.length > 1 ? button("Into its parts", null, () => this.splitParts()) : null,
-      this.tool === "vertices" && this.chosen ? button(this.chosen.vertex === undefined ? "Delete ring" : "Delete vertex", "Del", () => this.remove()) : null,
       h("div", { class: "group" }, button("↶", null, () => this.undo(), { disabled: !this.past.length, title: "Undo (Ctrl+Z)", "aria-label": "Undo" }), button("↷", null, () => this.redo(), { disabled: !this.future.length, title: "Redo (Ctrl+Y)", "aria-label": "Redo" })),
       h("span", { class: "grow" }),
       this.kind === "split" ? null : button(h("span", { class: "name" }, this.category ? nameOfCategory(this.category) : "Category …"), "C", () => this.chooseCategory(), { class: "category", title: "Change the category" }));
     const second = h("div", { class: "row" },
+      this.tool === "vertices" && this.chosen ? button(this.chosen.vertex === undefined ? "Delete ring" : "Delete vertex", "Del", () => this.remove()) : null,
       isBrush ? h("div", { class: "group brush" }, size, label) : null,
       h("span", { class: `says grow ${this.problem ? "wrong" : ""}`, "aria-live": "polite" }, this.says),
       button("Cancel", "Esc", () => this.giveUp()),
@@ -592,6 +592,11 @@ export async function editMask(row, tool = "vertices") {
   if (!isDraft) {
     const said = await get(`/api/items/${encodeURIComponent(row.id)}/vertices`);
     if (desk.current !== row.id) return;
+    if (said.newest !== row.newest) {
+      await loadDetail(row.id);
+      editor.row = desk.rows.get(row.id);
+      editor.category = editor.row.category;
+    }
     editor.version = said.version;
     editor.previous = said.newest;
     editor.before = said.rings;

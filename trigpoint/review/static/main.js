@@ -345,7 +345,8 @@ when("stuck", (entry) => {
   if (!entry) return;
   const isHere = entry.intent.item_id === desk.current;
   drawInspector();
-  toast(entry.error, { kind: "bad", for_ms: 9000, actions: isHere || !desk.rows.has(entry.intent.item_id) ? [] : [["Look at it", () => openItem(entry.intent.item_id)]] });
+  if (isHere) return;
+  toast(entry.error, { kind: "bad", for_ms: 9000, actions: desk.rows.has(entry.intent.item_id) ? [["Look at it", () => openItem(entry.intent.item_id)]] : [] });
 });
 when("sent", ({ entry, answer }) => {
   const made = answer.items.filter(Boolean);

@@ -50,7 +50,8 @@ class Pane {
     this.tip = h("div", { class: "tip", hidden: true });
     this.scale_bar = h("div", { class: "scale-bar" });
     this.note = h("div", { class: "pane-note", hidden: true });
-    this.element = h("div", { class: "pane" }, this.canvas, this.label, this.scale_bar, this.note, this.tip);
+    this.legend = h("div", { class: "legend" });
+    this.element = h("div", { class: "pane" }, this.canvas, this.label, this.scale_bar, this.legend, this.note, this.tip);
     this.view = { x: 0, y: 0, scale: 1 };
     this.isFitted = true;
     this.overlay = null; // the editor, when it works here
@@ -81,6 +82,7 @@ class Pane {
     this.canvas.height = Math.max(1, Math.round(clientHeight * ratio));
     this.width = clientWidth;
     this.height = clientHeight;
+    this.tip.hidden = true;
     if (this.isFitted) this.fit();
     this.dirty();
   }
@@ -233,11 +235,11 @@ class Pane {
         groups.get(colour).addPath(shape.coarse(step));
         halo.addPath(shape.coarse(step));
       }
-      context.globalAlpha = isDimmed ? 0.3 : 0.55;
+      context.globalAlpha = isDimmed ? 0.45 : 0.6;
       context.strokeStyle = "#000";
       context.lineWidth = line(2.6);
       context.stroke(halo);
-      context.globalAlpha = this.overlay ? 0.35 : isDimmed ? 0.6 : 1;
+      context.globalAlpha = this.overlay ? 0.5 : isDimmed ? 0.8 : 1;
       context.lineWidth = line(1.3);
       for (const [colour, path] of groups) {
         context.strokeStyle = colour;
@@ -472,9 +474,8 @@ export function drawToolbar() {
       toggle(["Outlines", "Item only", "No outlines"][look.outlines], "O", look.outlines < 2, () => { look.outlines = (look.outlines + 1) % 3; }, "Outlines: all, the item's, none"),
       toggle("Fill", "I", look.filled, () => { look.filled = !look.filled; }, "Every instance in a colour of its own"),
       toggle(look.colours === "status" ? "By status" : "By category", "Y", false, () => { look.colours = look.colours === "status" ? "category" : "status"; }, "What the colours of outlines say"),
-      others.length || second ? toggle("Dates", "D", Boolean(second), toggleDates, "Two dates side by side") : null, dates),
-    h("span", { class: "grow" }),
-    h("div", { class: "group legend" }, legend(pane)));
+      others.length || second ? toggle("Dates", "D", Boolean(second), toggleDates, "Two dates side by side") : null, dates));
+  fill(pane.legend, legend(pane));
 }
 
 function legend(pane) {
