@@ -9,7 +9,7 @@ import itertools
 import math
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -53,6 +53,9 @@ EXACT = 1e-9
 
 Matrix = NDArray[Any]
 """(n, n) array, [subject, anchor], rows and columns in the order of the scene's instances."""
+
+Places = tuple[NDArray[np.int64], ...]
+"""Positions in such an array, one index array per axis."""
 
 
 def within_m(name: str) -> float:
@@ -191,7 +194,7 @@ def measure(present: list[Instance], masks: Masks, frame: Frame, limits: Limits)
 
 @dataclass
 class Expected:
-    """One relation over all pairs: the auditor's own verdict, the verdicts it accepts, and its value and margin.
+    """One relation over all pairs (or some): the auditor's own verdict, the verdicts it accepts, and its value and margin.
 
     Attributes:
         own: Verdict codes by the auditor's measure, no band.
@@ -200,6 +203,7 @@ class Expected:
         value_slack: Difference from `value` that is accepted.
         other_value: A second reading of the document that is accepted too, or None.
         margin_low: Smallest margin accepted; `margin_high` the largest.
+        shared: Of directions: share of the smaller that both cover.
     """
 
     own: Matrix
@@ -209,6 +213,45 @@ class Expected:
     margin_low: Matrix
     margin_high: Matrix
     other_value: Matrix | None = field(default=None)
+    shared: Matrix | None = field(default=None)
+
+    def is_accepted(self, code: Matrix) -> Matrix:
+        """Say which stored verdicts are accepted; codes of all pairs."""
+        return np.choose(code, [self.accepts[FALSE], self.accepts[UNDECIDED], self.accepts[TRUE]])
+
+    def is_value_off(self, name: str, found: NDArray[np.float64], at: Places) -> NDArray[np.bool_]:
+        """Say which values, stored of the pairs at `at` for relation `name`, are neither reading of the document."""
+        off = _is_off(name, found, self.value[at], self.value_slack[at])
+        return off if self.other_value is None else off & _is_off(name, found, self.other_value[at], self.value_slack[at])
+
+    def is_margin_off(self, found: NDArray[np.float64], at: Places) -> NDArray[np.bool_]:
+        """Say which margins, stored of the pairs at `at`, are too small, too large or no number."""
+        return ~((found >= self.margin_low[at]) & (found <= self.margin_high[at]))
+
+    def replaced(self, s: NDArray[np.int64], a: NDArray[np.int64], other: "Expected", at: NDArray[np.int64]) -> "Expected":
+        """Return this with the numbers of pairs (s, a) taken from `other`, there at positions `at`."""
+
+        def put(mine: Matrix, others: Matrix) -> Matrix:
+            mine = mine.copy()
+            mine[s, a] = others[at]
+            return mine
+
+        return replace(
+            self,
+            own=put(self.own, other.own),
+            accepts={code: put(mine, other.accepts[code]) for code, mine in self.accepts.items()},
+            value=put(self.value, other.value),
+            value_slack=put(self.value_slack, other.value_slack),
+            margin_low=put(self.margin_low, other.margin_low),
+            margin_high=put(self.margin_high, other.margin_high),
+        )
+
+
+def _is_off(name: str, found: NDArray[np.float64], value: Matrix, slack: Matrix) -> NDArray[np.bool_]:
+    with np.errstate(invalid="ignore"):  # whatever is stored: infinite values are off, too
+        gap = np.abs((found - value + 180) % 360 - 180) if unit_of(name) == "deg" else np.abs(found - value)
+    near_nothing = (unit_of(name) == "deg") & (slack >= 180)  # a ray of no length: null or any azimuth
+    return ~((gap <= slack) | near_nothing)
 
 
 def expect_relations(m: Measures, masks: Masks, names: Sequence[str]) -> dict[str, Expected]:
@@ -273,10 +316,15 @@ def _shared_pixels(m: Measures, masks: Masks) -> tuple[Matrix, Matrix]:
 
 def _directions(m: Measures, shared: Matrix, names: list[str]) -> dict[str, Expected]:
     """Every pair's directions of one kind, by the anchor's point that comes out as nearest to the subject's centroid."""
-    lines = shapely.shortest_line(m.outlines[None, :], m.points[:, None])
-    starts = shapely.get_coordinates(lines.ravel()).reshape(*shared.shape, 2, 2)[:, :, 0, :]
-    subject, anchor = np.indices(shared.shape)
-    return _directions_from(m, subject, anchor, starts, shared, names)
+    subject, anchor = np.meshgrid(*(np.arange(len(m.instances)),) * 2, indexing="ij")
+    return _directions_from(m, subject, anchor, _nearest_points(m, subject, anchor), shared, names)
+
+
+def _nearest_points(m: Measures, subject: NDArray[np.int64], anchor: NDArray[np.int64]) -> Matrix:
+    """Return the (..., 2) points of anchors that are nearest to the subjects' centroids; a centroid in its anchor is its own."""
+    targets: NDArray[Any] = np.asarray(shapely.points(m.centroids), dtype=object)
+    lines = shapely.shortest_line(m.outlines[anchor], targets[subject])
+    return shapely.get_coordinates(lines.ravel()).reshape(*subject.shape, 2, 2)[..., 0, :]
 
 
 def _directions_from(
@@ -320,8 +368,95 @@ def _directions_from(
             UNDECIDED: (disjoint & ~combined["surely_in"] & ~combined["surely_out"]) | (~disjoint & (~drowned | on_edge)),
             FALSE: (disjoint & combined["may_out"]) | drowned | on_edge,
         }
-        result[name] = Expected(own, accepts, azimuth, slack, low, high)
+        result[name] = Expected(own, accepts, azimuth, slack, low, high, shared=shared)
     return result
+
+
+def near_places(outline: Any, point: NDArray[np.float64], within_m: float) -> NDArray[np.float64]:
+    """Return the places of an outline that are the nearest to a point, or may be of a slightly different outline; the nearest first.
+
+    Args:
+        outline: Polygon or MultiPolygon, metres.
+        point: (2,) in the same frame.
+        within_m: Largest distance from the point.
+
+    Returns:
+        (k, 2) corners, and of each side its nearest point, at most `within_m` away. What lies between them on a straight side is no
+        nearest point.
+
+    >>> near_places(shapely.box(0, 0, 20, 2), np.array([5.0, 4.0]), 3.0).tolist()
+    [[5.0, 2.0]]
+    """
+    rings = [shapely.get_coordinates(ring) for ring in shapely.get_rings(shapely.get_parts(outline))]
+    corners, sides = np.vstack([ring[:-1] for ring in rings]), np.vstack([np.diff(ring, axis=0) for ring in rings])
+    along = ((point - corners) * sides).sum(axis=1) / (sides**2).sum(axis=1)
+    places = np.unique(np.vstack([corners, corners + np.clip(along, 0, 1)[:, None] * sides]), axis=0)
+    far = np.hypot(*(places - point).T)
+    order = np.argsort(far, kind="stable")
+    return places[order[far[order] <= within_m]]
+
+
+def settle_ties(expected: dict[str, Expected], codes: dict[str, NDArray[np.int8]], edges: Edges, m: Measures) -> dict[str, Expected]:
+    """Measure pairs whose directions are disputed again, from every place of the anchor that may be the nearest.
+
+    An anchor of several parts or of a concave shape can be as near at one place as at another, so that two honest measurements start
+    the second ray at different places. Of those at most 2 px farther than the nearest, the one whose ray fits all stored directions of
+    the pair best (verdicts, values and margins, with the same tolerances) takes the place of the nearest; of equals the nearest.
+
+    Args:
+        expected: From `expect_relations`.
+        codes: Stored verdicts.
+        edges: Stored edges.
+        m: The scene's measures.
+
+    Returns:
+        `expected`, with other numbers where a pair was disputed and another place fits better.
+    """
+    names = [name for name in DIRECTIONS if name in expected]
+    rows = {name: _row_of_pair(edges, name, len(m.instances)) for name in names}
+    disputed = sum((_objections(name, expected[name], codes[name], rows[name], edges) for name in names), np.zeros_like(m.distances)) > 0
+    np.fill_diagonal(disputed, val=False)
+    s, a = np.nonzero(disputed)
+    if not len(s):
+        return expected
+    nearest = _nearest_points(m, s, a)
+    reach = np.hypot(*(m.centroids[s] - nearest).T) + m.limits.band_m
+    places = [
+        np.vstack([start, near_places(m.outlines[anchor], m.centroids[subject], within_m)])
+        for start, anchor, subject, within_m in zip(nearest, a, s, reach, strict=True)
+    ]
+    pair = np.repeat(np.arange(len(s)), [len(each) for each in places])
+    subject, anchor = s[pair], a[pair]
+    again: dict[str, Expected] = {}
+    for kind in (CARDINAL, DIRECTIONS.keys() - CARDINAL):
+        wanted = [name for name in names if name in kind]
+        if wanted:
+            shared = np.asarray(expected[wanted[0]].shared)[subject, anchor]
+            again |= _directions_from(m, subject, anchor, np.vstack(places), shared, wanted)
+    against = sum(
+        (_objections(name, again[name], codes[name][subject, anchor], rows[name][subject, anchor], edges) for name in names),
+        np.zeros(len(pair)),
+    )
+    order = np.lexsort((against, pair))  # stable: of equals the nearest
+    best = order[np.unique(pair[order], return_index=True)[1]]
+    return expected | {name: expected[name].replaced(s, a, right, best) for name, right in again.items()}
+
+
+def _row_of_pair(edges: Edges, name: str, n: int) -> Matrix:
+    """Return the (n, n) rows of `edges` that hold one relation of each pair, -1 where none does."""
+    rows = np.flatnonzero(edges.relation == name)
+    found = np.full((n, n), -1)
+    found[edges.subject[rows], edges.anchor[rows]] = rows
+    return found
+
+
+def _objections(name: str, right: Expected, code: Matrix, row: Matrix, edges: Edges) -> Matrix:
+    """Count what is wrong with stored verdicts and their rows of `edges` (-1: none), in the shape of `right`: verdict, value, margin."""
+    against = (~right.is_accepted(code)).astype(np.int64)
+    at = np.nonzero(row >= 0)
+    against[at] += right.is_value_off(name, edges.value[row[at]], at)
+    against[at] += right.is_margin_off(edges.margin[row[at]], at)
+    return against
 
 
 @dataclass(frozen=True)
@@ -570,11 +705,10 @@ def check_relations(expected: dict[str, Expected], codes: dict[str, NDArray[np.i
     """Hold every stored (and every missing) edge against the auditor's own measure: verdict, value, unit and margin."""
     n = len(m.instances)
     off_diagonal = ~np.eye(n, dtype=bool)
-    for name, right in expected.items():
+    for name, right in settle_ties(expected, codes, edges, m).items():
         code = codes[name]
         notes.count("relation_verdicts", n * (n - 1))
-        accepted = np.choose(code, [right.accepts[FALSE], right.accepts[UNDECIDED], right.accepts[TRUE]])
-        for s, a in np.argwhere(~accepted & off_diagonal):
+        for s, a in np.argwhere(~right.is_accepted(code) & off_diagonal):
             stored, own = int(code[s, a]), int(right.own[s, a])
             if {stored, own} == {FALSE, TRUE}:
                 kind = "edge_opposite"
@@ -591,24 +725,15 @@ def _check_values(name: str, right: Expected, edges: Edges, m: Measures, notes: 
     """Compare value, unit and margin of the stored edges of one relation."""
     rows = np.flatnonzero((edges.relation == name) & (edges.subject != edges.anchor))
     s, a = edges.subject[rows], edges.anchor[rows]
-    found, value, slack = edges.value[rows], right.value[s, a], right.value_slack[s, a]
+    found, value = edges.value[rows], right.value[s, a]
     notes.count("relation_values", len(rows))
-
-    def is_off(value: Matrix) -> Matrix:
-        with np.errstate(invalid="ignore"):  # whatever is stored: infinite values are off, too
-            gap = np.abs((found - value + 180) % 360 - 180) if unit_of(name) == "deg" else np.abs(found - value)
-        near_nothing = (unit_of(name) == "deg") & (slack >= 180)  # a ray of no length: null or any azimuth
-        return ~((gap <= slack) | near_nothing)
-
-    off = is_off(value)
-    if right.other_value is not None:
-        off &= is_off(right.other_value[s, a])
+    off = right.is_value_off(name, found, (s, a))
     for k in np.flatnonzero(off):
         notes.add("edge_value", FILE, _pair(m, int(s[k]), int(a[k]), name), f"{value[k]:.6g} {unit_of(name)}", f"{found[k]:.6g}")
     for k in np.flatnonzero(edges.unit[rows] != unit_of(name)):
         notes.add("edge_unit", FILE, _pair(m, int(s[k]), int(a[k]), name), unit_of(name), str(edges.unit[rows][k]))
     margin, low, high = edges.margin[rows], right.margin_low[s, a], right.margin_high[s, a]
-    for k in np.flatnonzero(~((margin >= low) & (margin <= high))):
+    for k in np.flatnonzero(right.is_margin_off(margin, (s, a))):
         notes.add(
             "edge_margin", FILE, _pair(m, int(s[k]), int(a[k]), name), f"{low[k]:.6g} to {high[k]:.6g} {unit_of(name)}", f"{margin[k]:.6g}"
         )
