@@ -7,8 +7,6 @@ from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
-import uvicorn
-
 from flows.cli import Bars
 from tasks.builds import conclude, run_stage
 from tasks.desk import WorkspaceDesk, results_for_review, stages_before_review
@@ -21,6 +19,7 @@ from trigpoint.identity import digest_json
 from trigpoint.review.page import make_app
 from trigpoint.review.page_board import Board
 from trigpoint.review.page_guard import Sessions, is_loopback, signed_as
+from trigpoint.review.page_serve import bind_door, server_of
 
 MIN_TOKEN_CHARACTERS = 16
 """Shortest token for a page that other machines reach."""
@@ -62,11 +61,8 @@ def review(
         if opens_browser:
             webbrowser.open(url)
         app = make_app(board, sessions, host, number)
-        settings = uvicorn.Config(
-            app, log_level="warning", access_log=False, server_header=False, ws="none", lifespan="off", timeout_graceful_shutdown=3
-        )
         with suppress(KeyboardInterrupt):  # how people end it
-            uvicorn.Server(settings).run(sockets=[door])
+            server_of(app).run(sockets=[door])
     return GOOD
 
 
@@ -105,20 +101,3 @@ def _door_of(config: Path, host: str, port: int | None) -> socket.socket:
     except InputError as error:
         say(f"{error}; drafts that a browser keeps for it are not seen on another", style="yellow")
         return bind_door(host, 0)
-
-
-def bind_door(host: str, port: int) -> socket.socket:
-    """Return a socket that is bound to an address.
-
-    Raises:
-        InputError: the address cannot be had.
-    """
-    door = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET, socket.SOCK_STREAM)
-    door.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    try:
-        door.bind((host, port))
-        door.listen(128)  # who opens the link at once waits, and is not turned away
-    except OSError as error:
-        door.close()
-        raise InputError(f"--host {host} --port {port}: cannot be had: {error.strerror}; take another") from error
-    return door

@@ -9,11 +9,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-import uvicorn
 from numpy.typing import NDArray
 from PIL import Image
 
-from flows.review_cli import bind_door
 from storage.ledger import LedgerFile
 from trigpoint.categories import Taxonomy, load_taxonomy
 from trigpoint.config import ReviewConfig
@@ -27,6 +25,7 @@ from trigpoint.review.page import make_app
 from trigpoint.review.page_board import Board
 from trigpoint.review.page_desk import Desk, DeskScene, Picture, Sentence
 from trigpoint.review.page_guard import Sessions
+from trigpoint.review.page_serve import bind_door, server_of
 
 ROOT = Path(__file__).parents[1]
 CATEGORIES = (("building", "tin_roof"), ("building", "concrete_roof"), ("school", "tin_roof"), ("tree",))
@@ -151,15 +150,7 @@ def served(desk: Desk, sessions: Sessions | None = None, port: int = 0) -> Itera
     number = int(door.getsockname()[1])
     board = Board(desk)
     board.warm()
-    config = uvicorn.Config(
-        make_app(board, sessions, "127.0.0.1", number),
-        log_level="warning",
-        access_log=False,
-        ws="none",
-        lifespan="off",
-        timeout_graceful_shutdown=1,
-    )
-    server = uvicorn.Server(config)
+    server = server_of(make_app(board, sessions, "127.0.0.1", number))
     thread = threading.Thread(target=server.run, kwargs={"sockets": [door]}, daemon=True)
     thread.start()
     while not server.started:
