@@ -373,7 +373,7 @@ def _directions_from(
 
 
 def near_places(outline: Any, point: NDArray[np.float64], within_m: float) -> NDArray[np.float64]:
-    """Return the places of an outline that are the nearest to a point, or may be of a slightly different outline; the nearest first.
+    """Return the places of an outline that are nearer to a point than the outline to both sides of them: who may be the nearest.
 
     Args:
         outline: Polygon or MultiPolygon, metres.
@@ -381,19 +381,22 @@ def near_places(outline: Any, point: NDArray[np.float64], within_m: float) -> ND
         within_m: Largest distance from the point.
 
     Returns:
-        (k, 2) corners, and of each side its nearest point, at most `within_m` away. What lies between them on a straight side is no
-        nearest point.
+        (k, 2) places at most `within_m` away, the nearest first.
 
-    >>> near_places(shapely.box(0, 0, 20, 2), np.array([5.0, 4.0]), 3.0).tolist()
+    >>> near_places(shapely.box(0, -9, 20, 2), np.array([5.0, 4.0]), 6.0).tolist()
     [[5.0, 2.0]]
     """
-    rings = [shapely.get_coordinates(ring) for ring in shapely.get_rings(shapely.get_parts(outline))]
-    corners, sides = np.vstack([ring[:-1] for ring in rings]), np.vstack([np.diff(ring, axis=0) for ring in rings])
-    along = ((point - corners) * sides).sum(axis=1) / (sides**2).sum(axis=1)
-    places = np.unique(np.vstack([corners, corners + np.clip(along, 0, 1)[:, None] * sides]), axis=0)
-    far = np.hypot(*(places - point).T)
+    places: list[NDArray[np.float64]] = []
+    for ring in shapely.get_rings(shapely.get_parts(outline)):
+        corners = shapely.get_coordinates(ring)[:-1]
+        sides = np.roll(corners, -1, axis=0) - corners
+        along = ((point - corners) * sides).sum(axis=1) / (sides**2).sum(axis=1)
+        is_on_side, is_corner = (along > 0) & (along < 1), (along <= 0) & (np.roll(along, 1) >= 1)
+        places += [corners[is_corner], (corners + along[:, None] * sides)[is_on_side]]
+    found = np.vstack(places)
+    far = np.hypot(*(found - point).T)
     order = np.argsort(far, kind="stable")
-    return places[order[far[order] <= within_m]]
+    return found[order[far[order] <= within_m]]
 
 
 def settle_ties(expected: dict[str, Expected], codes: dict[str, NDArray[np.int8]], edges: Edges, m: Measures) -> dict[str, Expected]:

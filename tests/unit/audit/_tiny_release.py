@@ -41,6 +41,11 @@ BUILDINGS = {
     "B11": ((20, 1, 36, 8), ["apartment_house", "tin_roof"]),
     "B12": ((112, 92, 124, 104), ["apartment_house"]),
 }
+TWIN = {"B13": ((42, 64, 88, 76), ["pond"])}
+"""Of a release with `twin`: two parts to both sides of B5, the edges of both 13 pixels from its centroid, the western one larger."""
+
+GAPS = {"B13": (58, 64, 84, 76)}
+TWIN_TAXONOMY = "  - {id: pond, axis: kind, parent: null, countable: true, noun: pond, plural: ponds}\n"
 REGION = (100, 70, 150, 120)
 HOLE = (104, 108, 110, 114)
 INSIDE = ("B4", "B9", "B12")  # wholly in the region, at least 8 pixels from its edge; nothing else shares a pixel with it
@@ -173,12 +178,19 @@ class Ground:
         return self.proj.get_factors(*lonlat).meridian_convergence
 
     def polygon(self, rect, hole=None):
-        return shapely.Polygon([self.at(*p) for p in corners(rect)], [[self.at(*p) for p in corners(hole)]] if hole else [])
+        return polygon_through(self.at, rect, hole)
 
     def lonlat(self, rect, hole=None):
         move = pyproj.Transformer.from_crs(self.crs, CRS84, always_xy=True)
-        ring = [move.transform(*self.to_crs(*p)) for p in corners(rect)]
-        return shapely.Polygon(ring, [[move.transform(*self.to_crs(*p)) for p in corners(hole)]] if hole else [])
+        return polygon_through(lambda x, y: move.transform(*self.to_crs(x, y)), rect, hole)
+
+
+def polygon_through(move, rect, hole):
+    """A rectangle with its hole; a hole from its top to its bottom leaves two parts."""
+    if hole and (hole[1], hole[3]) == (rect[1], rect[3]):
+        parts = (rect[0], rect[1], hole[0], rect[3]), (hole[2], rect[1], rect[2], rect[3])
+        return shapely.MultiPolygon([polygon_through(move, part, None) for part in parts])
+    return shapely.Polygon([move(*p) for p in corners(rect)], [[move(*p) for p in corners(hole)]] if hole else [])
 
 
 def corners(rect):
@@ -243,9 +255,16 @@ def instance_row(scene_id, ground, name, rect, category, label, plane, hole=None
     return row, mask
 
 
-def graph_rows(scene_id, ground):
+def nearest_place(shape, point, twin):
+    """Where a shape is nearest to a point; of parts that are equally near the western or the eastern one, as `twin` says."""
+    parts = sorted(shapely.get_parts(shape), key=lambda part: part.centroid.x, reverse=twin == "east")
+    part = min(parts, key=lambda part: round(part.distance(point), 6))
+    return shapely.Point(shapely.shortest_line(part, point).coords[0])
+
+
+def graph_rows(scene_id, ground, buildings, twin):
     """Every TRUE and UNDECIDED edge, pair by pair, with scalar arithmetic."""
-    shapes = {name: (ground.polygon(rect), True) for name, (rect, _) in BUILDINGS.items()}
+    shapes = {name: (ground.polygon(rect, GAPS.get(name)), True) for name, (rect, _) in buildings.items()}
     shapes["R"] = (ground.polygon(REGION, HOLE), False)
     two_tau = 2 * TAU * ground.gsd
     near, far = min(0.1 * ground.side, 128 * ground.gsd), 0.5 * ground.side
@@ -277,7 +296,7 @@ def graph_rows(scene_id, ground):
             distance = subject.distance(anchor)
             target, turn = subject.centroid, ground.convergence_at(anchor.centroid.x, anchor.centroid.y)
             rays = []
-            for start in (anchor.centroid, shapely.Point(shapely.shortest_line(anchor, target).coords[0])):
+            for start in (anchor.centroid, nearest_place(anchor, target, twin)):
                 x, y = target.x - start.x, target.y - start.y
                 length = math.hypot(x, y)
                 rays.append(((math.degrees(math.atan2(x, y)) + turn) % 360, max(10.0, math.degrees(math.atan2(two_tau, length)))))
@@ -292,7 +311,7 @@ def graph_rows(scene_id, ground):
             add(s, a, "near", "FALSE" if sharing else decide(near - distance, margin), distance, "m", margin)
             margin = max(0.05 * far, two_tau)
             add(s, a, "far", decide(distance - far, margin), distance, "m", margin)
-    for s in BUILDINGS:
+    for s in buildings:
         if s in INSIDE:
             add(s, "R", "inside", "TRUE", 1.0, "share", 0.15)
             add("R", s, "contains", "TRUE", 1.0, "share", 0.15)
@@ -326,7 +345,8 @@ def quality(pixels):
     return {"blank_share": most / len(colours), "bright_share": sum(min(colour) >= 250 for colour in colours) / len(colours)}
 
 
-def build_scene(folder, sources, scene_id):
+def build_scene(folder, sources, scene_id, twin):
+    buildings = BUILDINGS | (TWIN if twin else {})
     ground = Ground(scene_id)
     crs, t, metric, source = SCENES[scene_id]
     col, row, width, height = WINDOWS[scene_id]
@@ -336,8 +356,8 @@ def build_scene(folder, sources, scene_id):
     write_tif(folder / f"scenes/{scene_id}.tif", noise[:, row : row + height, col : col + width], t, crs)
     index = np.zeros((HEIGHT, WIDTH), dtype=np.uint16)
     instances = []
-    for label, (name, (rect, category)) in enumerate(BUILDINGS.items(), start=1):
-        entry, mask = instance_row(scene_id, ground, name, rect, category, label, None)
+    for label, (name, (rect, category)) in enumerate(buildings.items(), start=1):
+        entry, mask = instance_row(scene_id, ground, name, rect, category, label, None, GAPS.get(name))
         index[mask] = label
         instances.append(entry)
     entry, mask = instance_row(scene_id, ground, "R", REGION, ["open_ground"], None, 0, HOLE)
@@ -355,7 +375,7 @@ def build_scene(folder, sources, scene_id):
         **hashes(noise[:, row : row + height, col : col + width]),
         "geometry": shapely.to_wkb(ground.lonlat((0, 0, WIDTH, HEIGHT))),
     }  # fmt: skip
-    return scene, instances, graph_rows(scene_id, ground)
+    return scene, instances, graph_rows(scene_id, ground, buildings, twin)
 
 
 def query_rows(scene_id):
@@ -450,12 +470,12 @@ def split_file(scenes, per_split):
     }  # fmt: skip
 
 
-def build(folder: Path, sources: Path) -> None:
-    """Write the whole release and its source rasters."""
+def build(folder: Path, sources: Path, twin: str | None = None) -> None:
+    """Write the whole release and its source rasters; with `twin` (`west` or `east`) `TWIN` is there, and is nearest to B5 there."""
     folder.mkdir(parents=True)
     scenes, instances, relations, queries = [], [], [], []
     for scene_id in sorted(SCENES):
-        scene, found, edges = build_scene(folder, sources, scene_id)
+        scene, found, edges = build_scene(folder, sources, scene_id, twin)
         scenes.append(scene)
         instances += found
         relations += edges
@@ -480,7 +500,7 @@ def build(folder: Path, sources: Path) -> None:
         ]  # fmt: skip
         write_lines(folder / f"inputs/scene-disjoint-{name}.jsonl", sorted(rows, key=lambda r: r["query_id"]))
     (folder / "taxonomy").mkdir()
-    (folder / "taxonomy/tiny.v1.yaml").write_text(TAXONOMY)
+    (folder / "taxonomy/tiny.v1.yaml").write_text(TAXONOMY + (TWIN_TAXONOMY if twin else ""))
     (folder / "stac").mkdir()
     links = [{"href": f"./{scene_id}.json", "rel": "item"} for scene_id in sorted(SCENES)]
     (folder / "stac/catalog.json").write_text(dump({"id": "tiny", "type": "Catalog", "links": links}))
@@ -529,8 +549,8 @@ def build(folder: Path, sources: Path) -> None:
             "agreement": {"items": 0, "cohen": [], "fleiss": None, "mask_iou_mean": None, "mask_pairs": 0},
         },
         "counts": {
-            "scenes": 2, "instances": 24, "regions": 2, "relations": len(relations), "queries": 26, "answerable": 22, "unanswerable": 4,
-            "counterfactual_pairs": 6,
+            "scenes": 2, "instances": 24 + (2 if twin else 0), "regions": 2, "relations": len(relations), "queries": 26,
+            "answerable": 22, "unanswerable": 4, "counterfactual_pairs": 6,
             "drops": {}, "levels": {"1": 4, "2": 2, "3": 16, "4": 2, "5": 2},
         },
     }  # fmt: skip
