@@ -17,7 +17,7 @@ from storage.digests import CHECKOUT
 from storage.rasters import read_scene_tif
 from tasks.boxes import read_masks
 from tasks.graph import masks_of_rows
-from tasks.language import ground_scene
+from tasks.language import load_resolver
 from tasks.scenes import scene_items
 from tasks.steps import Done, Item, Made, Preparation
 from tasks.tables import item_table
@@ -72,8 +72,8 @@ def _is_asked(workspace: Workspace) -> bool:
 
 
 def _targets(workspace: Workspace, item: Item) -> list[LanguageTarget]:
-    ground, boxable = ground_scene(workspace, item, frozenset())
-    return targets_of(ground.resolver, boxable) if ground is not None else []
+    resolver, boxable = load_resolver(workspace, item)
+    return targets_of(resolver, boxable) if resolver is not None else []
 
 
 def _requests(workspace: Workspace, item: Item, targets: list[LanguageTarget]) -> Iterator[TargetRequest]:

@@ -14,10 +14,11 @@ import shapely
 from numpy.typing import NDArray
 from shapely.geometry.base import BaseGeometry
 
-from storage.osm import is_overpass, read_osm
+from storage.osm import OsmFeature, is_overpass, read_osm
 from storage.rasters import RasterSource, is_same_grid, open_source, read_window, write_scene_tif
 from storage.vectors import SetAside, read_features, tags_of
 from tasks.fetch import SourceFiles, acquired_of, files_of, missing, series_of, source_rows
+from tasks.scenes import frame_of
 from tasks.steps import Done, Item, Made
 from tasks.workspace import Workspace
 from trigpoint.config import AroundPoisConfig, PoiConfig, ScenesConfig, SourceConfig, VectorConfig
@@ -35,7 +36,7 @@ from trigpoint.imagery.view import rgb_of_patch
 from trigpoint.imagery.windows import clip_window, transform_of_window, window_of_points
 from trigpoint.records.scene import Poi, Scene, Window
 from trigpoint.records.stage import ArtefactRef, Drop, StageName
-from trigpoint.records.tables import GRID_SCHEMA, POI_SCHEMA, SCENE_SCHEMA, SOURCE_FILE_SCHEMA
+from trigpoint.records.tables import GRID_SCHEMA, MAPPED_SCHEMA, POI_SCHEMA, SCENE_SCHEMA, SOURCE_FILE_SCHEMA
 
 OSM_ENDINGS = (".pbf", ".osm", ".osm.bz2", ".osm.gz", ".bz2", ".gz", ".xml")
 """Ends of the names of files that are read as OpenStreetMap data; `.json` is when it is an Overpass answer."""
@@ -120,6 +121,7 @@ def make(workspace: Workspace, item: Item) -> Made:
     scenes.sort(key=lambda scene: scene.scene_id)
     tables = {
         "poi": pa.Table.from_pylist([poi_row(poi) for poi in pois], schema=POI_SCHEMA),
+        "mapped": _mapped(config, own, scenes) if workspace.config.language.forms else MAPPED_SCHEMA.empty_table(),
         "scene": pa.Table.from_pylist([scene_row(scene) for scene in scenes], schema=SCENE_SCHEMA),
         "scene_record": pa.table({"record": pa.array([scene.model_dump_json() for scene in scenes], pa.string())}),
         "source_file": pa.Table.from_pylist(source_rows(config, own), schema=SOURCE_FILE_SCHEMA),
@@ -141,6 +143,27 @@ def _all_pois(config: SourceConfig, files: SourceFiles, workspace: Workspace, dr
             remedy = "give each its own id, or leave id_property out" if n_other else "none needed"
             drops.append(_drop(config.name, poi_id, "poi_id_repeated", why, remedy, n=len(others)))
     return [first for first, *_ in found.values()]
+
+
+def _mapped(config: SourceConfig, files: SourceFiles, scenes: list[Scene]) -> pa.Table:
+    """Every tagged thing of OpenStreetMap files whose bounds meet those of a scene: what negatives of free language are held against."""
+    found: list[OsmFeature] = []
+    for _, file in zip(config.pois, files.pois, strict=True):
+        if _is_osm(Path(file.path)):
+            osm = read_osm(file.path)
+            found += [*osm.nodes, *osm.areas, *osm.lines]
+    if not found or not scenes:
+        return MAPPED_SCHEMA.empty_table()
+    west, south, east, north = shapely.bounds(shapely.from_wkb([feature.wkb for feature in found])).T
+    near = np.zeros(len(found), dtype=bool)
+    for scene in scenes:
+        corners = np.array([[0, 0], [scene.width, 0], [scene.width, scene.height], [0, scene.height]], dtype=np.float64)
+        lon, lat = frame_of(scene).lonlat_from_image(corners).T
+        # a scene over 180° has corners on both sides: there every longitude may meet it
+        near |= ((east >= lon.min()) & (west <= lon.max()) | (np.ptp(lon) > 180)) & (north >= lat.min()) & (south <= lat.max())
+    kept = [found[int(k)] for k in np.flatnonzero(near)]
+    tags = [json.dumps(feature.tags, sort_keys=True, ensure_ascii=False) for feature in kept]
+    return pa.table({"geometry": [feature.wkb for feature in kept], "tags": tags}, schema=MAPPED_SCHEMA)
 
 
 def read_pois(part: PoiConfig, path: Path, source_name: str, workspace: Workspace, drops: list[Drop]) -> list[Poi]:
@@ -188,7 +211,7 @@ def _osm_pois(path: Path, source_name: str, workspace: Workspace, drops: list[Dr
 
 
 def _vector_pois(part: PoiConfig, path: Path, source_name: str, workspace: Workspace, drops: list[Drop]) -> list[Poi]:
-    said = VectorConfig.model_validate({**part.model_dump(exclude={"overpass", "bbox"}), "path": path})
+    said = VectorConfig.model_validate({**part.model_dump(exclude={"overpass", "bbox", "complete"}), "path": path})
     table = read_features(path, layer=part.layer, crs_override=part.crs)
     drops += [set_aside_drop("collect", source_name, said, aside) for aside in table.set_aside]
     found: list[Poi] = []

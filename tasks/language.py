@@ -1,16 +1,23 @@
 """language: what is said of everything of one category in one scene, held against the scene before anyone sees it."""
 
+import json
 from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import shapely
 
+from storage.digests import CHECKOUT
 from tasks.graph import load_graph
 from tasks.query import items_with_pois, poi_categories
 from tasks.scenes import frame_of
 from tasks.steps import Done, Item, Made
 from tasks.tables import item_table, record_table
 from tasks.workspace import Workspace
+from trigpoint.categories import load_taxonomy
+from trigpoint.geometry.frames import SceneFrame
+from trigpoint.geometry.places import reach_into_scene
 from trigpoint.language.grounding import GroundedCheck, GroundScene, centroid_shares
 from trigpoint.language.items import RELEASED, Draft, drafts_of, judge_drafts
 from trigpoint.language.offline import NAME, write_offline
@@ -29,30 +36,56 @@ def plan(workspace: Workspace, done: Done) -> list[Item]:
     return items_with_pois(workspace, done, needs)
 
 
-def ground_scene(workspace: Workspace, item: Item, pois: frozenset[str]) -> tuple[GroundScene | None, list[bool]]:
-    """Return what the sentences of a scene are held against (None without a graph), and which instances get boxes."""
+VOCABULARIES = tuple(path for path in sorted((CHECKOUT / "taxonomy").glob("*.yaml")) if not path.name.startswith("licences."))
+"""Taxonomies whose words negatives are looked up in, beside the release's own."""
+
+
+def load_resolver(workspace: Workspace, item: Item) -> tuple[Resolver | None, list[bool]]:
+    """Return the graph of a scene with its taxonomy (None without a graph), and which instances get boxes."""
     config = workspace.config
     rows = item_table(workspace, ItemResult.model_validate(item.payload["boxes"]), "instance").to_pylist()
     graph = load_graph(workspace, item.payload["scene"], rows, ItemResult.model_validate(item.payload["graph"]))
-    if graph is None:
+    resolver = Resolver(graph, workspace.taxonomy, config.rules, config.unknown_is_other) if graph is not None else None
+    return resolver, [row["boxable"] for row in rows]
+
+
+def ground_scene(workspace: Workspace, item: Item) -> tuple[GroundScene | None, list[bool]]:
+    """Return what the sentences of a scene are held against (None without a graph), and which instances get boxes."""
+    config = workspace.config
+    resolver, boxable = load_resolver(workspace, item)
+    if resolver is None:
         return None, []
     scene = Scene.model_validate(item.payload["scene"])
     corners = np.array([[0, 0], [scene.width, 0], [scene.width, scene.height], [0, scene.height]], dtype=np.float64)
+    frame, size = frame_of(scene), (scene.width, scene.height)
+    mapped = item_table(workspace, ItemResult.model_validate(item.payload["collect"]), "mapped")
+    source = next(source for source in config.sources if source.name == scene.source)
+    vocabularies = (load_taxonomy(path) for path in VOCABULARIES)
     ground = GroundScene(
-        resolver=Resolver(graph, workspace.taxonomy, config.rules, config.unknown_is_other),
-        centroid_share=centroid_shares(graph, frame_of(scene).ground_from_image(corners)),
+        resolver=resolver,
+        centroid_share=centroid_shares(resolver.graph, frame.ground_from_image(corners)),
         is_north_up=scene.frame.is_north_up,
         near_m=config.rules.near_m(scene.shorter_side_m, scene.frame.gsd_m),
-        poi_categories=pois,
+        poi_categories=poi_categories(workspace, item, frame, size),
+        mapped_tags=_tags_in_scene(mapped, frame, size),
+        is_map_complete=any(part.complete for part in source.pois),
+        vocabularies=tuple(taxonomy for taxonomy in vocabularies if taxonomy.name != workspace.taxonomy.name),
     )
-    return ground, [row["boxable"] for row in rows]
+    return ground, boxable
+
+
+def _tags_in_scene(mapped: pa.Table, frame: SceneFrame, size: tuple[int, int]) -> list[dict[str, str]]:
+    """Tags of what is mapped and shares a point with a scene of `size` (width, height)."""
+    if mapped.num_rows == 0:
+        return []
+    inside = reach_into_scene(shapely.from_wkb(mapped.column("geometry").to_numpy(zero_copy_only=False)), frame, size)
+    tags = mapped.column("tags")
+    return [json.loads(tags[int(k)].as_py()) for k in np.flatnonzero(inside)]
 
 
 def make(workspace: Workspace, item: Item) -> Made:
     """Write the sentences of one scene and hold each against the ground."""
-    scene = Scene.model_validate(item.payload["scene"])
-    pois = poi_categories(workspace, item, frame_of(scene), (scene.width, scene.height))
-    ground, boxable = ground_scene(workspace, item, pois)
+    ground, boxable = ground_scene(workspace, item)
     targets = targets_of(ground.resolver, boxable) if ground is not None else []
     config = workspace.config.language
     provider = NAME if config.provider == NAME else config.model

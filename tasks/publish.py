@@ -163,8 +163,20 @@ def gather_content(workspace: Workspace, payload: dict[str, Any]) -> ReleaseCont
         language_items=items,
         language=_language(workspace, items),
         drops=[Drop.model_validate(value) for value in payload["drops"]],
-        notes=item_table(workspace, selection, "note").column("text").to_pylist(),
+        notes=[*item_table(workspace, selection, "note").column("text").to_pylist(), *_complete_maps(workspace)],
     )
+
+
+def _complete_maps(workspace: Workspace) -> list[str]:
+    """Lines of the card on maps whose silence counts as absence in negatives."""
+    if not workspace.config.language.forms:
+        return []
+    return [
+        f"negatives of {source.name}: what the map lacks is taken as absent: {part.complete}"
+        for source in workspace.config.sources
+        for part in source.pois
+        if part.complete
+    ]
 
 
 def _review(workspace: Workspace, results: list[ItemResult]) -> ReviewDocument:

@@ -41,12 +41,14 @@ def plan_candidates(workspace: Workspace, done: Done) -> list[Item]:
 def items_with_pois(workspace: Workspace, done: Done, needs: Sequence[str]) -> list[Item]:
     """Return `scene_items` that hold, and depend on, the points of interest of their source too."""
     sources = results_by_item(done, "collect")
-    poi_digest = {name: table_digest(item_table(workspace, result, "poi")) for name, result in sources.items()}
+    poi_digest = {
+        name: [table_digest(item_table(workspace, result, table)) for table in ("poi", "mapped")] for name, result in sources.items()
+    }
     items: list[Item] = []
     for item in scene_items(workspace, done, needs):
         source = item.payload["scene"]["source"]
         payload = {**item.payload, "collect": sources[source].to_json()}
-        items.append(item.model_copy(update={"inputs": (*item.inputs, poi_digest[source]), "payload": payload}))
+        items.append(item.model_copy(update={"inputs": (*item.inputs, *poi_digest[source]), "payload": payload}))
     return items
 
 

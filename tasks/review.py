@@ -1,8 +1,7 @@
 """review: what people decided about the sentences of one scene; decisions about its masks are applied by `annotate`."""
 
 from tasks.language import ground_scene, released_language
-from tasks.query import items_with_pois, poi_categories
-from tasks.scenes import frame_of
+from tasks.query import items_with_pois
 from tasks.steps import Done, Item, Made
 from tasks.tables import record_table
 from tasks.workspace import Workspace
@@ -12,7 +11,6 @@ from trigpoint.language.grounding import Checked, GroundedCheck, GroundScene
 from trigpoint.language.items import RELEASED
 from trigpoint.records.language import LanguageItem, LanguageTarget
 from trigpoint.records.review import Decision, ItemKind
-from trigpoint.records.scene import Scene
 from trigpoint.records.stage import Drop, ItemResult
 from trigpoint.review.apply import WAITS
 from trigpoint.review.ledger import Ledger, item_to_json
@@ -64,9 +62,7 @@ class SentenceCheck:
             InputError: the scene has no graph any more.
         """
         if self._ground is None:
-            scene = Scene.model_validate(self._item.payload["scene"])
-            pois = poi_categories(self._workspace, self._item, frame_of(scene), (scene.width, scene.height))
-            self._ground, _ = ground_scene(self._workspace, self._item, pois)
+            self._ground, _ = ground_scene(self._workspace, self._item)
         if self._ground is None:
             raise InputError(f"scene {item.scene_id}: it has no graph to hold a sentence against; build it again")
         check = GroundedCheck(self._ground, self._targets[item.annotation_id])

@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from tasks import annotate, boxes, calls, collect, graph, language, propose, publish, query, review, split
+from tasks.language import VOCABULARIES
 from tasks.steps import Step
 from tasks.workspace import Workspace
 from trigpoint.config import LANGUAGE_PLACES, ReviewRule
@@ -33,6 +34,7 @@ def _language(workspace: Workspace) -> dict[str, Any]:
     return {
         "rules": config.rules.to_json(),
         "unknown_is_other": sorted(config.unknown_is_other),
+        "complete": [[source.name, part.complete] for source in config.sources for part in source.pois],
         "language": config.language.model_dump(mode="json", exclude=set(LANGUAGE_PLACES)),
     }
 
@@ -44,7 +46,7 @@ _ALL: tuple[Step, ...] = (
         module="tasks.collect",
         plan=collect.plan,
         make=collect.make,
-        settings=lambda w: {"seed": w.config.seed},
+        settings=lambda w: {"seed": w.config.seed, "mapped": bool(w.config.language.forms)},
         data_files=_taxonomy,
         libraries=(*_GEOMETRY, "osmium", "pyogrio", "geopandas"),
         catalogue_tables=("poi", "scene"),
@@ -138,7 +140,7 @@ _ALL: tuple[Step, ...] = (
         plan=language.plan,
         make=language.make,
         settings=_language,
-        data_files=_taxonomy,
+        data_files=lambda w: [w.config.taxonomy, *VOCABULARIES],
         libraries=_GEOMETRY,
     ),
     Step(
@@ -148,7 +150,7 @@ _ALL: tuple[Step, ...] = (
         plan=review.plan,
         make=review.make,
         settings=lambda w: {**_language(w), "review": _rule(w.config.review.rule_for_sentences), "seed": w.config.seed},
-        data_files=_taxonomy,
+        data_files=lambda w: [w.config.taxonomy, *VOCABULARIES],
         libraries=_GEOMETRY,
     ),
     Step(

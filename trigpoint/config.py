@@ -235,6 +235,12 @@ class PoiConfig(FeatureConfig):
         default=None, description="West, south, east, north: POIs that reach into it; west > east crosses the antimeridian"
     )
 
+    complete: str | None = Field(
+        default=None,
+        min_length=1,
+        description="Why this holds everything that is on the ground there, such as a survey: only then does what it lacks count as absent",
+    )
+
     @field_validator("bbox")
     @classmethod
     def _box(cls, value: Box | None) -> Box | None:

@@ -23,9 +23,6 @@ from trigpoint.analysis.statistics import ReleaseStatistics
 DPI = 130
 """Pixels per inch of every plot."""
 
-COLOURS = 128
-"""Colours of a plot, rare ones among them: a third of the bytes, and no one can tell."""
-
 INK, GRID = "#333333", "#dddddd"
 FORM_COLOURS = {"program": "#6b6b6b", "vocabulary": "#0072b2", "referring": "#d55e00", "reasoning": "#009e73"}
 """Colour of a form in every plot; told apart by people who see red and green alike. Source: Okabe & Ito 2008."""
@@ -95,7 +92,7 @@ def _draw_all(folder: Path, plots: Mapping[str, Callable[[], Figure | None]]) ->
             canvas = FigureCanvasAgg(figure)
             canvas.draw()
             picture = Image.fromarray(np.asarray(canvas.buffer_rgba())).convert("RGB")
-            picture.quantize(COLOURS, Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE).save(path, optimize=True, dpi=(DPI, DPI))
+            picture.save(path, optimize=True, dpi=(DPI, DPI))
             written.append(path)
     return written
 

@@ -5,6 +5,9 @@ import pyarrow as pa
 STRINGS = pa.list_(pa.string())
 DOUBLES = pa.list_(pa.float64())
 
+MAPPED_SCHEMA = pa.schema([("geometry", pa.binary()), ("tags", pa.string())])
+"""Everything that is mapped near the scenes of a source, whatever its category: WKB in OGC:CRS84, and tags as JSON."""
+
 MASK_SCHEMA = pa.schema(
     [
         ("instance_id", pa.string()),
