@@ -74,10 +74,14 @@ def _who(row: dict[str, Any]) -> tuple[str, ...]:
     return tuple(json.dumps(row[name]) for name in IDENTITY)
 
 
-def _check_proposers(rows: list[dict[str, Any]], lines: list[dict[str, Any]], notes: Notebook) -> None:
+def _check_proposers(rows: Any, lines: list[dict[str, Any]], notes: Notebook) -> None:
+    if not isinstance(rows, list):
+        notes.add("proposer_wrong", MANIFEST, "proposers", "a list", rows)
+        return
+    listed = cast("list[dict[str, Any]]", rows)
     found = Counter(_who(line) for line in lines)
     keys: list[str] = []
-    for number, row in enumerate(rows):
+    for number, row in enumerate(listed):
         item = f"proposers[{number}]"
         notes.count("proposers")
         if sorted(row) != sorted(PROPOSER_KEYS):
@@ -90,7 +94,7 @@ def _check_proposers(rows: list[dict[str, Any]], lines: list[dict[str, Any]], no
         if row["proposer"] == "sam2" and not row["weights_sha256"]:
             notes.add("proposer_wrong", MANIFEST, f"{item}.weights_sha256", "the digest of the weights", row["weights_sha256"])
         keys.append(json.dumps([_who(row), row["versions"]], sort_keys=True))
-    for who in found.keys() - {_who(row) for row in rows if sorted(row) == sorted(PROPOSER_KEYS)}:
+    for who in found.keys() - {_who(row) for row in listed if sorted(row) == sorted(PROPOSER_KEYS)}:
         notes.add("proposer_wrong", MANIFEST, "proposers", f"a row of {', '.join(who)}", "none")
     if any(one == other for one, other in itertools.pairwise(sorted(keys))):
         notes.add("proposer_wrong", MANIFEST, "proposers", "each once", "one twice")
