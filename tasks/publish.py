@@ -132,6 +132,7 @@ def gather_content(workspace: Workspace, payload: dict[str, Any]) -> ReleaseCont
     left_out = item_table(workspace, split, "split_left_out").to_pylist()
     review = _review(workspace, [*results["annotate"], *(ItemResult.model_validate(value) for value in payload["review"])])
     instances = _instance_table(workspace, results["boxes"])
+    _check_drawn(workspace, payload, instances)
     machines = _proposals(workspace, [entry["propose"] for entry in payload["scenes"]], instances)
     return ReleaseContent(
         identity={"name": config.name, "version": config.version, "title": config.title, "description": config.description},
@@ -165,6 +166,23 @@ def gather_content(workspace: Workspace, payload: dict[str, Any]) -> ReleaseCont
         drops=[Drop.model_validate(value) for value in payload["drops"]],
         notes=[*item_table(workspace, selection, "note").column("text").to_pylist(), *_complete_maps(workspace)],
     )
+
+
+def _check_drawn(workspace: Workspace, payload: dict[str, Any], instances: pa.Table) -> None:
+    """Refuse what people drew in a source of whose annotations no licence is known.
+
+    Raises:
+        InputError: names the sources.
+    """
+    licensed = {row["source"] for row in licences(workspace) if row["layer"] == "annotations"}
+    source_of = {entry["scene"]["scene_id"]: entry["scene"]["source"] for entry in payload["scenes"]}
+    scene_ids, sources = (instances.column(name).to_pylist() for name in ("scene_id", "source_ids"))
+    drawn = {source_of[scene_id] for scene_id, ids in zip(scene_ids, sources, strict=True) if ids[0].startswith("review/")}
+    if drawn - licensed:
+        raise InputError(
+            f"people drew masks in {', '.join(sorted(drawn - licensed))}, of whose annotations no licence is known; give review.drawn "
+            "its licence and attribution"
+        )
 
 
 def _complete_maps(workspace: Workspace) -> list[str]:

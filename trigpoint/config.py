@@ -610,6 +610,9 @@ class ReviewConfig(ReviewRule):
     """Policies of review; the keys at the top are for masks, and for sentences too unless `sentences` says otherwise."""
 
     sentences: ReviewRule | None = Field(default=None, description="The policy for sentences, where it is another")
+    drawn: Licensed | None = Field(
+        default=None, description="Terms of what people draw and write in review; needed where they draw in a source without annotations"
+    )
     publish_names: bool = Field(default=False, description="Whether a release names the people who decided; else they are numbered")
     note: str = ""
 
@@ -890,6 +893,8 @@ def licensed_inputs(config: ReleaseConfig) -> list[tuple[str, LicensedPart, Lice
         )
         for name, layer, parts in layers:
             found += [(source.name, LicensedPart(f"sources.{source.name}.{name}", layer, part.licence), part) for part in parts]
+        if config.review.drawn is not None:
+            found.append((source.name, LicensedPart("review.drawn", "annotations", config.review.drawn.licence), config.review.drawn))
     return found
 
 

@@ -5,10 +5,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+import yaml
 
 from storage.ledger import LedgerFile
-from tasks.builds import plan_build, run_stage
-from tasks.engine import finish_build, start_build
+from tasks.builds import conclude, plan_build, run_stage
+from tasks.engine import Silent, finish_build, start_build
+from tasks.stages import STAGES
 from tasks.tables import item_records
 from tasks.workspace import Workspace
 from tests.tiny_project import make_project, tree_digest
@@ -195,3 +197,51 @@ def test_sentences_have_a_policy_of_their_own(tmp_path: Path) -> None:
     assert build(config).findings == []
     (only,) = [query for query in Release.open(tmp_path / "release").queries if query.form != "program"]
     assert list(only.sentences) == [waiting["text"]]
+
+
+def test_what_people_draw_needs_terms(tmp_path: Path) -> None:
+    config = make_project(tmp_path)
+    said = yaml.safe_load(config.read_text(encoding="utf-8"))
+    said["sources"] = [{key: value for key, value in said["sources"][1].items() if key != "footprints"}]
+    config.write_text(yaml.safe_dump(said), encoding="utf-8")
+    run = start_build(Workspace(config), "test")
+    run_stage(run, "collect")
+    finish_build(run, "done")
+    scene_id = item_records(run.workspace, run.done["collect"][0], "scene_record")[0]["scene_id"]
+    part = new_part(scene_id, record_of_mask(np.ones((30, 30), dtype=bool), (40, 40)), ("building",))
+    decide(ledger_of(config), ReviewItem(instance_id_of(scene_id, part), "mask", scene_id, part.value), "add", parts=(part,))
+    (lost,) = build(config).quarantined
+    assert "people drew masks in b" in lost.detail
+    assert "review.drawn" in lost.detail
+
+    said["review"] = {"drawn": {"licence": "CC0-1.0", "attribution": "the testers"}}
+    config.write_text(yaml.safe_dump(said), encoding="utf-8")
+    assert build(config).findings == []
+    assert [row["layer"] for row in Release.open(tmp_path / "release").manifest["licences"]] == ["annotations", "pixels"]
+
+
+class Listening(Silent):
+    """Keeps what is said."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+
+    def say(self, text: str) -> None:
+        """Keep a line."""
+        self.lines.append(text)
+
+
+def test_decisions_about_what_is_no_longer_there_are_told_by_a_build(project: Path) -> None:
+    item = mask_items(project)[0]
+    gone = decide(ledger_of(project), item._replace(item_id="i-0000000000000000", scene_id="s-0000000000000000"), "reject", who="dee")
+    listening = Listening()
+    run = start_build(Workspace(project), "test", progress=listening)
+    for stage in STAGES:
+        run_stage(run, stage)
+    conclude(run)
+    (line,) = [line for line in listening.lines if "no effect" in line]
+    assert (
+        f"no effect: 1, since their source, scene or sentence has changed and what they are about is no longer there: reject {gone.item_id} (dee)"
+        in line
+    )
+    assert run.workspace.catalogue.list_runs(1)[0].note.endswith("1 decisions without effect")
