@@ -13,15 +13,16 @@ def judge(state: ItemState, rule: ReviewRule, seed: int) -> Verdict:
 
     Args:
         state: The item after its history; one that was split or merged away is rejected.
-        rule: The policy.
+        rule: The policy. What somebody has decided about needs all of it, in the sample of a spot check or not.
         seed: Of the release: draws the sample of a spot check.
     """
     if state.fate != "here":
         return _verdict(state, "rejected", f"{state.fate} into others")
-    if rule.policy == "none" or not is_sampled(state.item.item_id, rule, seed):
-        why = "policy none" if rule.policy == "none" else "not sampled"
+    if rule.policy == "none":
         rejected = _newest(state.votes, "reject")
-        return _verdict(state, "rejected", f"rejected by {rejected.who}") if rejected else _verdict(state, "approved", why)
+        return _verdict(state, "rejected", f"rejected by {rejected.who}") if rejected else _verdict(state, "approved", "policy none")
+    if not state.votes and not is_sampled(state.item.item_id, rule, seed):
+        return _verdict(state, "approved", "not sampled")
     if rule.policy == "single":
         return _single(state)
     if rule.policy == "annotator+manager":
@@ -65,20 +66,23 @@ def _single(state: ItemState) -> Verdict:
 
 def _annotator_and_manager(state: ItemState) -> Verdict:
     said: dict[Role, Vote] = {}
+    said_at: dict[Role, int] = {}
     accepted: dict[Role, dict[str, None]] = {"annotator": {}, "manager": {}, "expert": {}}
-    for vote in state.votes:
-        said[vote.role] = vote
+    for position, vote in enumerate(state.votes):
+        said[vote.role], said_at[vote.role] = vote, position
         if vote.verdict == "accept":
             accepted[vote.role][vote.who] = None
         else:
             accepted[vote.role].pop(vote.who, None)
-    annotator, manager = said.get("annotator"), said.get("manager")
+    annotator, manager, expert = said.get("annotator"), said.get("manager"), said.get("expert")
     if manager is not None and manager.verdict == "reject":
         return _verdict(state, "rejected", f"rejected by {manager.who}")
     if manager is not None and manager.verdict == "return":
-        if annotator is None or state.votes.index(annotator) < state.votes.index(manager):
+        if annotator is None or said_at["annotator"] < said_at["manager"]:
             return _verdict(state, "returned", f"returned by {manager.who}: {manager.reason}", ("annotator",))
         return _verdict(state, "waiting", f"{annotator.who} answered {manager.who}", ("manager",))
+    if expert is not None and expert.verdict != "accept" and (manager is None or said_at["manager"] < said_at["expert"]):
+        return _verdict(state, "returned", f"{expert.who}, expert, would {expert.verdict} it: {expert.reason}", ("expert", "manager"))
     if annotator is None:
         return _verdict(state, "waiting", "no annotator has decided", ("annotator", "manager")[: 1 if manager else 2])
     if annotator.verdict != "accept":
@@ -105,7 +109,9 @@ def _unanimous(state: ItemState, rule: ReviewRule) -> Verdict:
             return _verdict(state, "rejected", f"rejected by all of round {number}")
         if against:
             why = "; ".join(f"{vote.who}: {vote.reason}" for vote in against)
-            return _verdict(state, "returned", f"not unanimous in round {number}: {why}", sorted(set(group) - set(said)) or ("anyone",))
+            silent = [f"{who} (round {number})" for who in group if who not in said]
+            waits = silent or [*(f"{vote.who} (round {number})" for vote in against), "anyone"]
+            return _verdict(state, "returned", f"not unanimous in round {number}: {why}", waits)
         if not missing:
             missing = [f"{who} (round {number})" for who in group if who not in said]
     if missing:

@@ -51,6 +51,22 @@ def test_annotator_and_manager_are_two_people_of_one_mind() -> None:
     assert status(TWO, ("ada", "annotator", "accept"), ("bo", "manager", "accept"), ("ada", "annotator", "edit")) == "waiting"
 
 
+def test_who_says_the_same_again_after_a_return_has_answered_it() -> None:
+    again = (("ada", "annotator", "accept"), ("bo", "manager", "return"), ("ada", "annotator", "accept"))
+    assert status(TWO, *again) == "waiting"
+    assert status(TWO, *again, ("bo", "manager", "return")) == "returned"
+
+
+def test_an_expert_keeps_back_what_two_accept_until_a_manager_decides_again() -> None:
+    both = (("ada", "annotator", "accept"), ("bo", "manager", "accept"))
+    assert status(TWO, *both, ("eve", "expert", "accept")) == "approved"
+    for verdict in ("return", "reject"):
+        assert status(TWO, *both, ("eve", "expert", verdict)) == "returned"
+        assert status(TWO, *both, ("eve", "expert", verdict), ("eve", "expert", "accept")) == "approved"
+        assert status(TWO, *both, ("eve", "expert", verdict), ("bo", "manager", "accept")) == "approved"
+        assert status(TWO, both[0], ("eve", "expert", verdict), both[1]) == "approved"
+
+
 def test_unanimous_is_every_member_in_every_round() -> None:
     votes = [(who, "expert", "accept") for group in GROUPS for who in group]
     rounds = (1, 1, 2, 2, 3, 3)
@@ -67,6 +83,16 @@ def test_who_is_waited_for_is_named() -> None:
     assert judge(ledger.states([item])[item.item_id], ALL, 0).waits_for == ("bob (round 1)",)
 
 
+def test_who_is_against_it_is_waited_for_in_that_round() -> None:
+    ledger, item = Ledger(), mask_item()
+    twice = ReviewRule(policy="unanimous", groups=(("ann", "bob"),), rounds=2)
+    for number, who, action in ((1, "ann", "accept"), (1, "bob", "accept"), (2, "bob", "return")):
+        decide(ledger, item, action, who=who, round=number)
+    assert judge(ledger.states([item])[item.item_id], twice, 0).waits_for == ("ann (round 2)",)
+    decide(ledger, item, "accept", who="ann", round=2)
+    assert judge(ledger.states([item])[item.item_id], twice, 0).waits_for == ("bob (round 2)", "anyone")
+
+
 def test_the_sample_is_drawn_by_seed_and_id_alone() -> None:
     rule = ReviewRule(policy="single", sample_share=0.3)
     drawn = [is_sampled(f"i-{k}", rule, 7) for k in range(2000)]
@@ -76,6 +102,10 @@ def test_the_sample_is_drawn_by_seed_and_id_alone() -> None:
     unseen = next(k for k in range(2000) if not drawn[k])
     item = sentence_item(f"i-{unseen}")
     assert judge(Ledger().states([item])[item.item_id], rule, 7).basis == "not sampled"
+    for action, expected in (("accept", "approved"), ("return", "returned"), ("reject", "rejected")):
+        ledger = Ledger()
+        decide(ledger, item, action)
+        assert judge(ledger.states([item])[item.item_id], rule, 7).status == expected  # somebody saw it after all
 
 
 def test_a_policy_that_cannot_be_is_refused() -> None:
