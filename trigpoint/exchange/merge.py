@@ -15,7 +15,7 @@ from trigpoint.exchange.shapes import box_corners, is_filled, shared_px
 from trigpoint.masks.rle import rle_area
 from trigpoint.records.mask import MaskCrop
 from trigpoint.records.review import Decision, MaskValue, Part, Role
-from trigpoint.review.agreement import crop_iou
+from trigpoint.review.agreement import mask_iou
 from trigpoint.review.ledger import ItemState, instance_id_of, new_part, version_of
 
 What = Literal["edited", "recategorised", "added", "split", "removed"]
@@ -258,7 +258,7 @@ class _Import:
                 if state.item.scene_id != incoming.scene_id or not isinstance(state.value, MaskValue):
                     continue
                 if shared_px(incoming.value.mask, state.value.mask):
-                    pairs.append((-crop_iou(incoming.value.mask, state.value.mask), item_id, k))
+                    pairs.append((-mask_iou(incoming.value.mask, state.value.mask), item_id, k))
         taken: set[int] = set()
         for negative, item_id, k in sorted(pairs):
             if -negative < REDRAWN_IOU or item_id not in missing or k in taken:

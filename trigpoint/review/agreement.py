@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from trigpoint.masks.rle import decode_rle
+from trigpoint.proposals.masks import PieceMasks, crop_iou
 from trigpoint.records.mask import MaskCrop
 from trigpoint.records.review import MaskValue
 from trigpoint.review.ledger import ItemState
@@ -95,19 +95,13 @@ def _outline_ious(state: ItemState) -> list[float]:
     for one in state.decisions:
         if one.decision_id not in state.undone and isinstance(one.after, MaskValue):
             drawn[one.who] = one.after.mask
-    return [crop_iou(drawn[first], drawn[second]) for first, second in combinations(sorted(drawn), 2)]
+    return [mask_iou(drawn[first], drawn[second]) for first, second in combinations(sorted(drawn), 2)]
 
 
-def crop_iou(first: MaskCrop, second: MaskCrop) -> float:
+def mask_iou(first: MaskCrop, second: MaskCrop) -> float:
     """Return the IoU of two masks of one scene."""
-    placed = [(record, decode_rle(record.counts, record.size_px, "mask")) for record in (first, second)]
-    col0, row0 = (min(record.origin_px[axis] for record, _ in placed) for axis in (0, 1))
-    col1, row1 = (max(record.origin_px[axis] + record.size_px[1 - axis] for record, _ in placed) for axis in (0, 1))
-    canvas = np.zeros((2, row1 - row0, col1 - col0), dtype=bool)
-    for plane, (record, mask) in zip(canvas, placed, strict=True):
-        col, row = record.origin_px[0] - col0, record.origin_px[1] - row0
-        plane[row : row + mask.shape[0], col : col + mask.shape[1]] = mask
-    return float(np.count_nonzero(canvas.all(axis=0)) / np.count_nonzero(canvas.any(axis=0)))
+    masks = PieceMasks([first, second])
+    return crop_iou(masks.crop(0), masks.crop(1))
 
 
 def cohen_kappa(labels: Sequence[tuple[str, str]]) -> float:

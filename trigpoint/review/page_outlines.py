@@ -11,7 +11,6 @@ from typing import Annotated, Any
 
 import numpy as np
 import shapely
-from numpy.typing import NDArray
 from pydantic import Field
 from shapely.geometry.base import BaseGeometry
 from shapely.ops import split as split_by_line
@@ -22,6 +21,7 @@ from trigpoint.geometry.repair import polygonal_part, repair_polygon
 from trigpoint.masks.crops import crop_of_record, polygon_of_record, record_of_mask, record_of_polygon
 from trigpoint.masks.rasterise import BoolArray, CropMask, crop_mask
 from trigpoint.masks.rle import check_rle
+from trigpoint.proposals.masks import PieceMasks, union_crop
 from trigpoint.records.base import Record
 from trigpoint.records.mask import MaskCrop, Pixels, Side
 
@@ -217,11 +217,6 @@ def _cut(parts: list[Any], line: Sequence[tuple[float, float]]) -> list[BaseGeom
 
 def union_of_masks(records: Sequence[MaskCrop]) -> MaskCrop:
     """Return all pixels of several masks of one scene."""
-    col0, row0 = (min(record.origin_px[axis] for record in records) for axis in (0, 1))
-    col1, row1 = (max(record.origin_px[axis] + record.size_px[1 - axis] for record in records) for axis in (0, 1))
-    canvas: NDArray[np.bool_] = np.zeros((row1 - row0, col1 - col0), dtype=bool)
-    for record in records:
-        crop = crop_of_record(record, row1, col1)
-        row, col = crop.row_off - row0, crop.col_off - col0
-        canvas[row : row + crop.mask.shape[0], col : col + crop.mask.shape[1]] |= crop.mask
-    return record_of_mask(canvas, (col0, row0))
+    masks = PieceMasks(records)
+    whole = union_crop([masks.crop(k) for k in range(len(records))])
+    return record_of_mask(whole.mask, (whole.col_off, whole.row_off))

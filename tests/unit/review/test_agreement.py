@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tests.unit.review._decisions import decide, mask_item, sentence_item, square
-from trigpoint.review.agreement import agreement, change_rates, cohen_kappa, crop_iou, fleiss_kappa, report
+from trigpoint.review.agreement import agreement, change_rates, cohen_kappa, fleiss_kappa, mask_iou, report
 from trigpoint.review.ledger import Ledger
 
 
@@ -29,9 +29,9 @@ def test_fleiss_of_the_published_table() -> None:
 
 
 def test_iou_of_two_outlines() -> None:
-    assert crop_iou(square(0, 0).mask, square(2, 0).mask) == 8 / 24
-    assert crop_iou(square(0, 0).mask, square(100, 100).mask) == 0
-    assert crop_iou(square(3, 3).mask, square(3, 3).mask) == 1
+    assert mask_iou(square(0, 0).mask, square(2, 0).mask) == 8 / 24
+    assert mask_iou(square(0, 0).mask, square(100, 100).mask) == 0
+    assert mask_iou(square(3, 3).mask, square(3, 3).mask) == 1
 
 
 def test_rates_count_what_people_saw() -> None:
