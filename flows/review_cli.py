@@ -11,6 +11,7 @@ from flows.cli import Bars
 from tasks.builds import conclude, run_stage
 from tasks.desk import WorkspaceDesk, results_for_review, stages_before_review
 from tasks.engine import close_pool, start_build
+from tasks.review import orphans_of, told_orphans
 from tasks.steps import Done
 from tasks.workspace import Workspace
 from trigpoint.cli import GOOD, print_line, say
@@ -46,7 +47,10 @@ def review(
         raise InputError(f"--token has {len(token)} characters, expected at least {MIN_TOKEN_CHARACTERS}; `openssl rand -hex 16` makes one")
     sessions = Sessions(token, None if who is None else signed_as(who, role))
     workspace = Workspace(config.resolve())
-    desk = WorkspaceDesk(workspace, _results(workspace, is_built), scenes)
+    done = _results(workspace, is_built)
+    desk = WorkspaceDesk(workspace, done, scenes)
+    if orphans := orphans_of(workspace, done):
+        say(told_orphans(orphans), style="yellow")
     board = Board(desk)
     board.warm()
     with _door_of(config, host, port) as door:

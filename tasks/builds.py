@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 
 from tasks.engine import Build, PlannedStep, finish_build, plan_step, run_step
 from tasks.publish import rejected_folder
+from tasks.review import orphans_of, told_orphans
 from tasks.stages import STAGES, STEPS, steps_of
 from tasks.steps import Done
 from tasks.tables import item_table
@@ -144,6 +145,10 @@ def conclude(build: Build, *, is_whole: bool = True) -> BuildReport:
         if is_whole:
             build.workspace.catalogue.record_release(config.name, config.version, manifest, folder, build.run_id, state)
     note = f"{len(findings)} findings, {len(quarantined)} quarantined"
+    orphans = orphans_of(build.workspace, build.done) if is_whole else []
+    if orphans:
+        note += f", {len(orphans)} decisions without effect"
+        build.progress.say(told_orphans(orphans))
     finish_build(build, state, note)
     return BuildReport(build.run_id, state, build.summaries, findings, quarantined, folder, manifest)
 

@@ -1,9 +1,12 @@
 """review: what people decided about the sentences of one scene; decisions about its masks are applied by `annotate`."""
 
+from collections.abc import Sequence
+
 from tasks.language import ground_scene, released_language
 from tasks.query import items_with_pois
+from tasks.scenes import collected_scenes
 from tasks.steps import Done, Item, Made
-from tasks.tables import record_table
+from tasks.tables import item_records, record_table
 from tasks.workspace import Workspace
 from trigpoint.errors import InputError
 from trigpoint.identity import digest_json
@@ -13,7 +16,7 @@ from trigpoint.records.language import LanguageItem, LanguageTarget
 from trigpoint.records.review import Decision, ItemKind
 from trigpoint.records.stage import Drop, ItemResult
 from trigpoint.review.apply import WAITS
-from trigpoint.review.ledger import Ledger, item_to_json
+from trigpoint.review.ledger import Ledger, item_from_json, item_to_json
 from trigpoint.review.policy import judge
 from trigpoint.review.sentences import is_for_people, review_item_of, reviewed
 
@@ -39,6 +42,32 @@ def copy_decisions(workspace: Workspace) -> int:
     if not workspace.ledger.refresh():
         return 0
     return workspace.catalogue.import_records("review", workspace.ledger.records())
+
+
+def orphans_of(workspace: Workspace, done: Done) -> list[Decision]:
+    """Return the decisions that a build up to `language` cannot apply: what they are about is no longer there.
+
+    What is only held back is none: a scene without masks yet, or without sentences.
+    """
+    ledger = workspace.ledger.refresh()
+    if not len(ledger):
+        return []
+    scenes = {entry.scene.scene_id for entry in collected_scenes(workspace, done)}
+    masks = [item_from_json(record) for result in done["annotate"] for record in item_records(workspace, result, "review_item")]
+    _, sentences = released_language(workspace, done["language"])
+    orphans = ledger.orphans([*masks, *(review_item_of(one) for one in sentences if is_for_people(one))], scenes)
+    awaited = {step: scenes - {result.item_id for result in done[step]} for step in ("annotate", "language")}
+    return [one for one in orphans if one.scene_id not in awaited["annotate" if one.kind == "mask" else "language"]]
+
+
+def told_orphans(orphans: Sequence[Decision]) -> str:
+    """Say in one line which decisions have no effect, and what to do."""
+    shown = ", ".join(f"{one.action} {one.item_id} ({one.who})" for one in orphans[:5])
+    more = f" and {len(orphans) - 5} more" if len(orphans) > 5 else ""
+    return (
+        f"decisions of people that have no effect: {len(orphans)}, since what they are about is no longer there (its source, scene or"
+        f" sentence changed): {shown}{more}; they are kept. Look at these scenes again in `trigpoint review`"
+    )
 
 
 class SentenceCheck:

@@ -5,7 +5,7 @@ counts for the content that was seen; when content changes, earlier votes no lon
 (`storage.ledger`), what is enough (`trigpoint.review.policy`).
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
 from trigpoint.errors import InputError
@@ -191,30 +191,42 @@ class Ledger:
         return [one for one in self._of_item.get(item_id, []) if one.decision_id not in self._undone and one.action != "undo"]
 
     def states(self, items: Iterable[ReviewItem]) -> dict[str, ItemState]:
-        """Return what became of the proposed items, and of those that people made in the same scenes; by id, sorted.
+        """Return what became of the proposed items, and of those that people made in any scene; by id, sorted.
 
         An item that people decided about and that is proposed no more is not among them; see `orphans`.
         """
-        found = {item.item_id: item for item in items}
-        scenes = {item.scene_id for item in found.values()}
-        return self._states(found, scenes)
+        return self._states(items, self._by_id.values())
 
     def states_of_scene(self, scene_id: str, items: Iterable[ReviewItem]) -> dict[str, ItemState]:
-        """Return the same for one scene, also when nothing is proposed in it."""
-        return self._states({item.item_id: item for item in items}, {scene_id})
+        """Return the same for one scene."""
+        return self._states(items, (decision for decision in self._by_id.values() if decision.scene_id == scene_id))
 
-    def _states(self, found: dict[str, ReviewItem], scenes: set[str]) -> dict[str, ItemState]:
-        for decision in self._by_id.values():
-            if decision.parts and decision.scene_id in scenes and decision.decision_id not in self._undone:
-                for part in decision.parts:
-                    item_id = instance_id_of(decision.scene_id, part)
-                    found.setdefault(item_id, ReviewItem(item_id, "mask", decision.scene_id, part.value, decision.decision_id))
+    def _states(self, items: Iterable[ReviewItem], decisions: Iterable[Decision]) -> dict[str, ItemState]:
+        found = {item.item_id: item for item in items}
+        for decision in decisions:
+            if decision.decision_id in self._undone:
+                continue
+            for part in decision.parts:
+                item_id = instance_id_of(decision.scene_id, part)
+                found.setdefault(item_id, ReviewItem(item_id, "mask", decision.scene_id, part.value, decision.decision_id))
         return {item_id: self._state(found[item_id]) for item_id in sorted(found)}
 
-    def orphans(self, items: Iterable[ReviewItem], kinds: Sequence[ItemKind]) -> list[Decision]:
-        """Return decisions whose item is no longer proposed (its source, scene or sentence changed): kept, and of no effect."""
+    def orphans(self, items: Iterable[ReviewItem], scene_ids: Collection[str]) -> list[Decision]:
+        """Return decisions that a build cannot apply, in order of writing: their scene or the item that they are about is not there.
+
+        A split whose mask is gone is none of them, since its parts stay; neither are comments and what was undone.
+
+        Args:
+            items: Everything that is proposed.
+            scene_ids: Every scene that is there.
+        """
         states = self.states(items)
-        return [decision for decision in self._by_id.values() if decision.kind in kinds and decision.item_id not in states]
+
+        def is_applied(decision: Decision) -> bool:
+            return decision.scene_id in scene_ids and (decision.item_id in states or bool(decision.parts))
+
+        counted = (one for one in self._by_id.values() if one.action not in ("undo", "comment") and one.decision_id not in self._undone)
+        return [decision for decision in counted if not is_applied(decision)]
 
     def _state(self, item: ReviewItem) -> ItemState:
         value: Value = item.value

@@ -1,9 +1,9 @@
 """What a release tells of its review."""
 
-from tests.unit.review._decisions import decide, mask_item, square
+from tests.unit.review._decisions import SCENE, accept_of, decide, mask_item, square
 from trigpoint.config import ReviewConfig
 from trigpoint.release.reviews import review_document
-from trigpoint.review.ledger import Ledger
+from trigpoint.review.ledger import Ledger, instance_id_of, new_part
 
 
 def test_people_are_numbered_and_their_reasons_kept_unless_names_are_published() -> None:
@@ -26,3 +26,10 @@ def test_a_vote_on_what_is_no_longer_there_names_no_version() -> None:
     assert old["version"] is None
     assert new["version"] is not None
     assert list(new["made"]) == [item.item_id]
+
+
+def test_what_people_add_where_nothing_is_proposed_counts() -> None:
+    part = new_part(SCENE, square(3, 3).mask, ["hut"])
+    added = accept_of(mask_item(instance_id_of(SCENE, part)), action="add", parts=(part,))
+    changed = review_document([], [added], ReviewConfig()).block["changed"]
+    assert changed == {"mask": {"kind": "mask", "seen": 1, "changed": 1, "rejected": 0, "share": 1.0}}

@@ -109,8 +109,23 @@ def test_an_added_instance_is_there_though_nothing_was_proposed() -> None:
 def test_decisions_about_what_is_no_longer_proposed_are_kept_and_named() -> None:
     ledger, gone = Ledger(), mask_item("i-gone")
     decision = decide(ledger, gone, "reject")
+    decide(ledger, gone, "comment")
+    undone = decide(ledger, mask_item("i-gone-too"), "accept")
+    decide(ledger, mask_item("i-gone-too"), "undo", undoes=undone.decision_id)
+    decide(ledger, mask_item("i-1"), "accept")
     assert ledger.states([mask_item("i-1")]).keys() == {"i-1"}
-    assert ledger.orphans([mask_item("i-1")], ["mask"]) == [decision]
+    assert ledger.orphans([mask_item("i-1")], {SCENE}) == [decision]
+
+
+def test_what_people_made_is_applied_where_its_scene_is_there() -> None:
+    ledger = Ledger()
+    part = new_part(SCENE, square(3, 3).mask, ["hut"])
+    added = accept_of(mask_item(instance_id_of(SCENE, part)), action="add", parts=(part,))
+    ledger.add(added)
+    split = decide(ledger, mask_item("i-gone"), "split", parts=(new_part(SCENE, square(9, 9).mask, ["hut"]),))
+    assert len(ledger.states([])) == 2  # though nothing is proposed in the scene any more
+    assert ledger.orphans([], {SCENE}) == []
+    assert ledger.orphans([], {"s-0000000000000002"}) == [added, split]
 
 
 @pytest.mark.parametrize(
