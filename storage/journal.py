@@ -75,9 +75,10 @@ class Journal:
 
     @property
     def is_in_place(self) -> bool:
-        """Whether this journal is still the file at its path: nobody has deleted or replaced it."""
+        """Whether this journal is still the file at its path, as far as it was read: nobody has deleted, replaced or cut it."""
         try:
-            return self._file >= 0 and os.path.samestat(os.fstat(self._file), self.path.stat())
+            now = os.fstat(self._file)
+            return self._file >= 0 and os.path.samestat(now, self.path.stat()) and now.st_size >= self._read_to
         except FileNotFoundError:
             return False
 

@@ -3,7 +3,10 @@
 Not here: what decisions mean (`trigpoint.review.ledger`).
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+import contextlib
+import logging
+import threading
+from collections.abc import Generator, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +15,8 @@ from trigpoint.records.review import Decision
 from trigpoint.review.ledger import Ledger
 
 FILE = "decisions.jsonl"
+
+_log = logging.getLogger(__name__)
 
 
 class LedgerFile:
@@ -22,11 +27,16 @@ class LedgerFile:
     """
 
     def __init__(self, folder: Path) -> None:
+        self._path = folder / FILE
+        self._lock = threading.RLock()
+        self._open()
+
+    def _open(self) -> None:
         self.ledger = Ledger()
         self.time_of: dict[str, str] = {}
         """Decision id → when it was written, ISO 8601 UTC."""
         remedy = "restore the file from a copy, or leave the line: its decision does not count"
-        self._journal = Journal(folder / FILE, "ledger of review", remedy, self._take)
+        self._journal = Journal(self._path, "ledger of review", remedy, self._take)
 
     @property
     def path(self) -> Path:
@@ -43,9 +53,25 @@ class LedgerFile:
         self._journal.close()
 
     def refresh(self) -> Ledger:
-        """Take in what others wrote, and return the decisions so far."""
-        self._journal.refresh()
-        return self.ledger
+        """Take in what others wrote, and return the decisions so far; a file that was replaced is read anew."""
+        with self._lock:
+            if not self._journal.is_in_place:
+                _log.warning("ledger of review %s: the file was replaced, and is read anew", self._path)
+                self._journal.close()
+                self._open()
+            self._journal.refresh()
+            return self.ledger
+
+    @contextlib.contextmanager
+    def _writing(self) -> Generator[None, None, None]:
+        """Keep others from writing to the file that is at the path now."""
+        with self._lock:
+            while True:
+                self.refresh()
+                with self._journal.writing():
+                    if self._journal.is_in_place:  # nobody replaced it before it was locked
+                        yield
+                        return
 
     def append(self, decision: Decision, seen: Mapping[str, str | None] | None = None) -> bool:
         """Write a decision for good (fsynced), if nobody decided about its items meanwhile; False: it is there already.
@@ -59,7 +85,7 @@ class LedgerFile:
             InputError: it undoes what cannot be undone.
             ArtefactError: the file cannot be written.
         """
-        with self._journal.writing():
+        with self._writing():
             if decision.decision_id in self.time_of:
                 return False
             self.ledger.check(decision, seen or {})
@@ -74,7 +100,7 @@ class LedgerFile:
         Raises:
             ConflictError, InputError, ArtefactError: as `append`.
         """
-        with self._journal.writing():
+        with self._writing():
             new = [decision for decision in decisions if decision.decision_id not in self.time_of]
             for decision in new:
                 self.ledger.check(decision, {})

@@ -62,3 +62,27 @@ def test_a_half_written_or_damaged_line_costs_only_itself(tmp_path: Path) -> Non
     assert "1: its bytes do not have its sha256" in again.damaged[0]
     again.append(accept("i-3"))
     assert len(LedgerFile(tmp_path).refresh()) == 2
+
+
+def test_a_file_that_is_replaced_is_read_anew_and_written_to(tmp_path: Path) -> None:
+    ledger = LedgerFile(tmp_path)
+    ledger.append(accept("i-1"))
+    other = LedgerFile(tmp_path / "elsewhere")
+    other.append(accept("i-2"))
+    other.path.replace(ledger.path)  # as `git checkout` does
+    assert ledger.append(accept("i-3"))
+    assert {one.newest(name) is not None for one in (ledger.refresh(), LedgerFile(tmp_path).ledger) for name in ("i-2", "i-3")} == {True}
+    assert ledger.refresh().newest("i-1") is None
+
+
+def test_a_file_that_is_cut_or_deleted_is_read_anew(tmp_path: Path) -> None:
+    ledger = LedgerFile(tmp_path)
+    ledger.append(accept("i-1"))
+    ledger.append(accept("i-2"))
+    lines = ledger.path.read_text().splitlines(keepends=True)
+    with ledger.path.open("r+") as file:  # the same file, shorter
+        file.truncate(len(lines[0]))
+    assert len(ledger.refresh()) == 1
+    ledger.path.unlink()
+    assert ledger.append(accept("i-3"))
+    assert len(LedgerFile(tmp_path).ledger) == 1
