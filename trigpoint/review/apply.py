@@ -119,4 +119,6 @@ class _Sources(NamedTuple):
         if state is None:
             return ()
         made = next(decision for decision in state.decisions if decision.decision_id == state.item.made_by)
-        return tuple(part.source_id for part in made.parts if part.value == state.item.value)[:1]
+        own = tuple(part.source_id for part in made.parts if part.value == state.item.value)[:1]
+        # a merge whose own source is gone is its own source
+        return own or (f"review/{made.decision_id.removeprefix('d-')}",)

@@ -209,6 +209,10 @@ class Ledger:
             for part in decision.parts:
                 item_id = instance_id_of(decision.scene_id, part)
                 found.setdefault(item_id, ReviewItem(item_id, "mask", decision.scene_id, part.value, decision.decision_id))
+            if decision.action == "merge" and decision.after is not None:
+                # what others went into stays, even when its own source is gone
+                made = ReviewItem(decision.item_id, "mask", decision.scene_id, decision.after, decision.decision_id)
+                found.setdefault(decision.item_id, made)
         return {item_id: self._state(found[item_id]) for item_id in sorted(found)}
 
     def orphans(self, items: Iterable[ReviewItem], scene_ids: Collection[str]) -> list[Decision]:

@@ -144,3 +144,11 @@ def test_what_people_made_is_applied_where_its_scene_is_there() -> None:
 def test_a_decision_that_does_not_fit_is_refused(action: str, more: dict[str, object], message: str) -> None:
     with pytest.raises(ValidationError, match=message):
         accept_of(mask_item(), **{"action": action, **more})
+
+
+def test_a_merge_stays_though_what_it_went_into_is_no_longer_proposed() -> None:
+    ledger, one, two = Ledger(), mask_item("i-1"), mask_item("i-2", col=4)
+    decide(ledger, one, "merge", after=square(0, 0, 8), merged=("i-2",))
+    states = ledger.states([two])
+    assert (states["i-1"].value, states["i-1"].fate, states["i-2"].fate) == (square(0, 0, 8), "here", "merged")
+    assert ledger.orphans([two], {SCENE}) == []
