@@ -41,6 +41,7 @@ def import_(
     who: str,
     role: str,
     removed: str,
+    round_number: int | None,
     is_dry: bool,
     is_partial: bool,
     list_file: Path | None,
@@ -54,7 +55,7 @@ def import_(
         raise InputError(f"--who {who!r}: {error.errors()[0]['msg']}; 1 to 64 characters, no space at either end") from error
     opened = open_exchange(Workspace(config.resolve()))
     document = read_masks(opened, file, list_file, orientation)
-    plan = plan_masks(opened, document, signed, _one_of("--role", role, Role), _one_of("--removed", removed, Removed))
+    plan = plan_masks(opened, document, signed, _one_of("--role", role, Role), _one_of("--removed", removed, Removed), round_number)
     is_written = not is_dry and (is_partial or not plan.problems)
     n = write_decisions(opened, plan) if is_written else 0
     if as_json:

@@ -47,7 +47,7 @@ from trigpoint.imagery.view import rgb_of_patch
 from trigpoint.records.review import Role
 from trigpoint.release.show import png_bytes
 from trigpoint.review.ledger import ItemState, ReviewItem, item_from_json
-from trigpoint.review.policy import judge
+from trigpoint.review.policy import judge, round_of
 
 Which = Literal["waiting", "all"]
 
@@ -276,15 +276,20 @@ def _list_beside(path: Path, list_path: Path | None, format_: Format) -> Any:
     return export
 
 
-def plan_masks(opened: Opened, document: Document, who: str, role: Role, removed: Removed) -> ImportPlan:
-    """Say what an import would do; see `trigpoint.exchange.merge.plan_import`."""
+def plan_masks(opened: Opened, document: Document, who: str, role: Role, removed: Removed, round_number: int | None = None) -> ImportPlan:
+    """Say what an import would do; see `trigpoint.exchange.merge.plan_import`.
+
+    Raises:
+        InputError: the policy is unanimous, and it is not clear in which round the person decides.
+    """
+    number = round_of(opened.workspace.config.review, who, round_number)
     ledger = opened.workspace.ledger.refresh()
 
     def newest(item_id: str) -> str | None:
         decision = ledger.newest(item_id)
         return decision.decision_id if decision else None
 
-    return plan_import(opened.release, opened.states, document, who, role, removed, newest)
+    return plan_import(opened.release, opened.states, document, who, role, removed, newest, number)
 
 
 def write_decisions(opened: Opened, plan: ImportPlan) -> int:

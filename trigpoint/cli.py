@@ -324,6 +324,9 @@ def exchange_import(
     who: Annotated[str, typer.Option(help="Who signs the decisions.", show_default=False)],
     role: Annotated[str, typer.Option(help="annotator, manager or expert.")] = "annotator",
     removed: Annotated[str, typer.Option(help="What becomes of exported masks that are not in the file: report or reject.")] = "report",
+    round_number: Annotated[
+        int | None, typer.Option("--round", min=1, help="Policy unanimous: the round, where one decides in several.")
+    ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would happen, and write nothing.")] = False,
     partial: Annotated[bool, typer.Option("--partial", help="Take in what is good although there are problems.")] = False,
     list_file: Annotated[Path | None, typer.Option("--list", help="export.json of the export, when it is not beside the file.")] = None,
@@ -332,7 +335,7 @@ def exchange_import(
 ) -> None:
     """Take in masks that people edited, added, split or removed elsewhere; nobody's decision is overwritten."""
     commands = pipeline("flows.exchange_cli")
-    how = {"is_dry": dry_run, "is_partial": partial, "list_file": list_file, "orientation": orientation}
+    how = {"round_number": round_number, "is_dry": dry_run, "is_partial": partial, "list_file": list_file, "orientation": orientation}
     raise typer.Exit(commands.import_(config, file, who=who, role=role, removed=removed, **how, as_json=as_json))
 
 

@@ -614,7 +614,7 @@ class ReviewConfig(ReviewRule):
         default=None, description="Terms of what people draw and write in review; needed where they draw in a source without annotations"
     )
     publish_names: bool = Field(default=False, description="Whether a release names the people who decided; else they are numbered")
-    note: str = ""
+    note: str = Field(default="", description="What the card says of the review")
 
     @property
     def rule_for_sentences(self) -> ReviewRule:

@@ -68,6 +68,7 @@ def plan_import(
     role: Role,
     removed: Removed = "report",
     newest: Callable[[str], str | None] = lambda _item_id: None,
+    round_number: int = 1,
 ) -> ImportPlan:
     """Compare a document with the items as they are now.
 
@@ -79,8 +80,9 @@ def plan_import(
         role: As what.
         removed: What becomes of items that were exported and did not come back: `report` leaves them, `reject` rejects them.
         newest: Item id → id of the newest decision on it, also of an item that is no longer there.
+        round_number: Round of the policy unanimous.
     """
-    return _Import(release, states, document, who, role, removed, newest).plan()
+    return _Import(release, states, document, who, role, removed, newest, round_number).plan()
 
 
 class _Import:
@@ -93,10 +95,12 @@ class _Import:
         role: Role,
         removed: Removed,
         newest: Callable[[str], str | None],
+        round_number: int,
     ) -> None:
         self._states, self._document = states, document
         self._who, self._removed, self._newest = who, removed, newest
         self._role: Role = role
+        self._round = round_number
         self._by_content = {(s.item.scene_id, s.version): s for s in states.values() if s.fate == "here"}
         self._program = NAME_OF[document.format]
         self._release = release
@@ -228,6 +232,7 @@ class _Import:
             action="add",
             who=self._who,
             role=self._role,
+            round=self._round,
             version=version_of(part.value),
             previous=self._newest(item_id),
             parts=(Part(source_id=part.source_id, value=part.value),),
@@ -308,7 +313,7 @@ class _Import:
 
     def _decision(self, state: ItemState, more: Mapping[str, object]) -> Decision:
         about = {"item_id": state.item.item_id, "kind": "mask", "scene_id": state.item.scene_id}
-        by = {"who": self._who, "role": self._role, "version": state.version, "previous": state.newest}
+        by = {"who": self._who, "role": self._role, "round": self._round, "version": state.version, "previous": state.newest}
         return Decision.model_validate({**about, **by, **more})
 
     def _refuse(self, group: Iterable[Incoming], cause: str) -> None:

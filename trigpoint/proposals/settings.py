@@ -44,7 +44,7 @@ class DrawnConfig(Record):
 class ClassicalSettings(Record):
     """Masks without weights."""
 
-    method: ClassicalMethod = "watershed"
+    method: ClassicalMethod = Field(default="watershed", description="watershed: compact; random_walker: slower, for points")
 
 
 class Sam2Settings(Record):
@@ -74,7 +74,7 @@ class Sam2Settings(Record):
 class ProposalsConfig(Record):
     """One proposer and its prompts. Its masks are instances that nobody has reviewed."""
 
-    proposer: ProposerName
+    proposer: ProposerName = Field(description="sam2: a model; classical: no weights, plumbing; vector: outlines as they are")
     prompts: PromptsFrom = Field(description="What it is asked about; automatic: everything in sight")
     prompt_as: PromptForm | None = Field(
         default=None,
@@ -85,7 +85,7 @@ class ProposalsConfig(Record):
     category: str | None = Field(default=None, description="automatic: what its masks are called until people say otherwise")
     point_size_m: float | None = Field(default=None, gt=0, description="About how large the thing at a POI is; else the taxonomy says it")
     replaces: bool = Field(default=False, description="footprints: a footprint with a proposal is a prompt alone, and no instance")
-    tile_px: int = Field(default=1024, ge=64, le=8192)
+    tile_px: int = Field(default=1024, ge=64, le=8192, description="Side of the square that a proposer sees at once, native pixels")
     overlap_px: int = Field(
         default=256, ge=1, description="What neighbouring tiles share: more than most things measure, below half a tile"
     )
@@ -98,7 +98,7 @@ class ProposalsConfig(Record):
         default=1, ge=1, description="Raise it to have recorded answers made anew, with other libraries or on another device"
     )
     classical: ClassicalSettings = ClassicalSettings()
-    sam2: Sam2Settings | None = None
+    sam2: Sam2Settings | None = Field(default=None, description="proposer: sam2: checkpoint and how it is asked")
 
     @model_validator(mode="after")
     def _fits(self) -> "ProposalsConfig":

@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 
 from trigpoint.config import ReviewRule
+from trigpoint.errors import InputError
 from trigpoint.identity import seeded_generator
 from trigpoint.records.review import Role, Verdict
 from trigpoint.review.ledger import ItemState, Vote
@@ -28,6 +29,28 @@ def judge(state: ItemState, rule: ReviewRule, seed: int) -> Verdict:
     if rule.policy == "annotator+manager":
         return _annotator_and_manager(state)
     return _unanimous(state, rule)
+
+
+def round_of(rule: ReviewRule, who: str, said: int | None = None) -> int:
+    """Return the round in which a person decides; 1 but for the policy unanimous.
+
+    Args:
+        rule: The policy.
+        who: The person.
+        said: The round that was asked for, if one was.
+
+    Raises:
+        InputError: the person is in no group, not in that of the round, or in those of several rounds and none was asked for.
+    """
+    if rule.policy != "unanimous":
+        return 1
+    own = [number for number in range(1, rule.n_rounds + 1) if who in rule.groups[(number - 1) % len(rule.groups)]]
+    if said in own or (said is None and len(own) == 1):
+        return said or own[0]
+    listed = ", ".join(str(number) for number in own)
+    if not own:
+        raise InputError(f"{who} is in no group of review.groups; sign with a name that is, or add it")
+    raise InputError(f"{who} decides in round {listed}; " + (f"{said} is another's" if said is not None else "say in which (--round)"))
 
 
 def is_sampled(item_id: str, rule: ReviewRule, seed: int) -> bool:

@@ -5,8 +5,9 @@ from pydantic import ValidationError
 
 from tests.unit.review._decisions import decide, mask_item, sentence_item, square
 from trigpoint.config import ReviewRule
+from trigpoint.errors import InputError
 from trigpoint.review.ledger import Ledger
-from trigpoint.review.policy import is_sampled, judge
+from trigpoint.review.policy import is_sampled, judge, round_of
 
 NONE, SINGLE, TWO = ReviewRule(), ReviewRule(policy="single"), ReviewRule(policy="annotator+manager")
 GROUPS = (("ann", "bob"), ("cy", "dee"), ("eve", "fay"))
@@ -115,3 +116,16 @@ def test_a_policy_that_cannot_be_is_refused() -> None:
         ReviewRule(policy="single", groups=GROUPS)
     with pytest.raises(ValidationError, match="each member once"):
         ReviewRule(policy="unanimous", groups=(("a", "a"),))
+
+
+def test_the_round_of_a_person_follows_from_their_group() -> None:
+    assert round_of(SINGLE, "ann") == 1
+    assert [round_of(ALL, who) for who in ("bob", "cy", "fay")] == [1, 2, 3]
+    twice = ReviewRule(policy="unanimous", groups=GROUPS, rounds=6)
+    assert round_of(twice, "cy", 5) == 5
+    with pytest.raises(InputError, match="round 2, 5; say in which"):
+        round_of(twice, "cy")
+    with pytest.raises(InputError, match="3 is another's"):
+        round_of(ALL, "cy", 3)
+    with pytest.raises(InputError, match="in no group"):
+        round_of(ALL, "gus")
