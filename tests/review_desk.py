@@ -3,7 +3,7 @@
 import io
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -43,6 +43,7 @@ class MadeUpDesk:
         review: dict[str, Any] | None = None,
         title: str = "Made up",
         is_ragged: bool = False,
+        inseparable: Collection[tuple[int, int]] = (),
     ) -> None:
         self.name, self.title, self.seed = "made-up 1", title, 7
         self.taxonomy: Taxonomy = load_taxonomy(ROOT / "taxonomy" / "settlement.v1.yaml")
@@ -50,6 +51,7 @@ class MadeUpDesk:
         self.ledger = LedgerFile(folder / "reviews")
         self.n_checks = 0
         self.size_px, self.n_side, self._is_ragged = size_px, n_side, is_ragged
+        self._inseparable = inseparable
         self.scenes = [self._scene(k) for k in range(n_scenes)]
         self._about: dict[str, Sentence] = {}
         self.items: list[ReviewItem] = []
@@ -75,8 +77,10 @@ class MadeUpDesk:
                 else:
                     box[top : top + side, left : left + side - (row + col) % 3] = True
                 category = CATEGORIES[(row + 2 * col) % len(CATEGORIES)]
+                separable = (row, col) not in self._inseparable
                 item_id = make_id("i", scene_id, row, col)
-                found.append(ReviewItem(item_id, "mask", scene_id, MaskValue(mask=record_of_mask(box), category=category)))
+                value = MaskValue(mask=record_of_mask(box), category=category, separable=separable)
+                found.append(ReviewItem(item_id, "mask", scene_id, value))
         return found
 
     def _sentences(self, scene_id: str, instance_ids: list[str]) -> list[ReviewItem]:

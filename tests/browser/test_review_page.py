@@ -118,6 +118,38 @@ def test_a_mask_is_brushed_split_merged_drawn_and_renamed(desk: MadeUpDesk, open
     assert [one["action"] for one in said(desk)] == ["edit", "split", "merge", "edit", "add"]
 
 
+def test_a_mask_is_marked_as_one_that_cannot_be_told_apart(desk: MadeUpDesk, open_page: OpenPage) -> None:
+    with served(desk) as running:
+        page = open_page(running.link())
+        item = open_mask(page, 0, 0)
+        expect(page.locator("#inspector .facts")).not_to_contain_text("told apart")
+
+        page.keyboard.press("t")
+        expect(page.locator("#inspector .facts")).to_contain_text("cannot be told apart here: no boxes")
+        all_saved(page)
+        assert running.board.state(item).value.separable is False  # type: ignore[union-attr]
+
+        # an edit of the outline keeps it, and the mark can be taken away in the editor
+        page.keyboard.press("b")
+        expect(page.get_by_label("Brush size")).to_be_visible()
+        drag(page, (20, 20), (20, 52))
+        page.keyboard.press("Enter")
+        all_saved(page)
+        assert running.board.state(item).value.separable is False  # type: ignore[union-attr]
+        page.keyboard.press("e")
+        expect(page.locator("#editbar")).to_contain_text("px will be stored; cannot be told apart")
+        page.get_by_role("button", name="Cannot be told apart").click()
+        expect(page.locator("#editbar")).not_to_contain_text("told apart")
+        page.keyboard.press("Enter")
+        all_saved(page)
+        expect(page.locator("#inspector .facts")).not_to_contain_text("told apart")
+        expect(page.locator(".history")).to_contain_text("cannot be told apart → can be told apart")
+
+    after = [one["after"]["separable"] for one in said(desk)]
+    assert after == [False, False, True]
+    assert said(desk)[2]["after"]["mask"] == said(desk)[1]["after"]["mask"]
+
+
 def test_rings_and_vertices_are_inserted_deleted_and_moved(desk: MadeUpDesk, open_page: OpenPage) -> None:
     with served(desk) as running:
         page = open_page(running.link())

@@ -154,7 +154,8 @@ class Board:
             "newest": state.newest,
         }
         if isinstance(state.value, MaskValue):
-            return {**row, "label": self._label(state.value.category), "category": list(state.value.category)}
+            value = state.value
+            return {**row, "label": self._label(value.category), "category": list(value.category), "separable": value.separable}
         sentence = self.desk.sentence(item.item_id)
         return {
             **row,
@@ -260,6 +261,8 @@ class Board:
             if isinstance(before, MaskValue) and isinstance(after, MaskValue):
                 if before.category != after.category:
                     changes["category"] = [self._label(before.category), self._label(after.category)]
+                if before.separable != after.separable:
+                    changes["separable"] = [before.separable, after.separable]
                 if before.mask != after.mask:
                     changes["area_px"] = [area_px_of(before.mask), area_px_of(after.mask)]
             if isinstance(before, SentenceValue) and isinstance(after, SentenceValue):

@@ -36,6 +36,7 @@ class Intent(Record):
         scene_id, item_id: What it is about; `add` has no item yet.
         version, previous: The content that was seen, and the newest decision then.
         category: New categories of an edit; of `add` its categories.
+        separable: Whether instances can be told apart there, of an edit or of `add`; None leaves it as it is, and a new mask separable.
         drawn: New pixels of an edit or of `add`.
         text: New text of a sentence.
         line: Where to split; none: into the parts that do not touch.
@@ -52,6 +53,7 @@ class Intent(Record):
     version: Sha256 | None = None
     previous: Id | None = None
     category: Category | None = None
+    separable: bool | None = None
     drawn: Drawn | None = None
     text: Annotated[str, Field(max_length=1000)] | None = None
     line: Annotated[tuple[Point, ...], Field(max_length=10_000)] = ()
@@ -119,14 +121,16 @@ def decision_of(intent: Intent, states: dict[str, ItemState], size: tuple[int, i
     if not isinstance(value, MaskValue):
         raise InputError(f"to {intent.action} is for masks, this is a sentence")
     if intent.action == "split":
-        parts = _parts(intent.scene_id, split_mask(value.mask, intent.line, size), value.category)
+        parts = _parts(intent.scene_id, split_mask(value.mask, intent.line, size), value)
         return Made(_decision({**said, "before": value, "parts": parts}), {})
     others = [(seen, _value_at(_known(states, seen.item_id), seen.version)) for seen in intent.merged]
-    masks = [other.mask for _, other in others if isinstance(other, MaskValue)]
-    if not masks or len(masks) != len(others) or intent.item_id in [seen.item_id for seen, _ in others]:
+    values = [other for _, other in others if isinstance(other, MaskValue)]
+    if not values or len(values) != len(others) or intent.item_id in [seen.item_id for seen, _ in others]:
         raise InputError("to merge needs one other mask or more; choose the neighbours that belong to it")
     category = taxonomy.one_per_axis(list(intent.category)) if intent.category else value.category
-    after = MaskValue(mask=union_of_masks([value.mask, *masks]), category=category)
+    every = [value, *values]
+    separable = all(one.separable for one in every)
+    after = MaskValue(mask=union_of_masks([one.mask for one in every]), category=category, separable=separable)
     merged = tuple(seen.item_id for seen, _ in others)
     decision = _decision({**said, "before": value, "after": after, "merged": merged})
     return Made(decision, {seen.item_id: seen.previous for seen, _ in others})
@@ -140,7 +144,7 @@ def _decision(said: dict[str, object]) -> Decision:
 def _added(intent: Intent, size: tuple[int, int], taxonomy: Taxonomy) -> Made:
     assert intent.drawn is not None and intent.category is not None  # the record says so
     category = taxonomy.one_per_axis(list(intent.category))
-    part = new_part(intent.scene_id, mask_of_drawn(intent.drawn, None, size), category)
+    part = new_part(intent.scene_id, mask_of_drawn(intent.drawn, None, size), category, intent.separable is not False)
     decision = Decision(
         item_id=instance_id_of(intent.scene_id, part),
         kind="mask",
@@ -157,8 +161,8 @@ def _added(intent: Intent, size: tuple[int, int], taxonomy: Taxonomy) -> Made:
     return Made(decision, {})
 
 
-def _parts(scene_id: str, masks: list[MaskCrop], category: tuple[str, ...]) -> list[dict[str, object]]:
-    made: list[Part] = [new_part(scene_id, mask, category) for mask in masks]
+def _parts(scene_id: str, masks: list[MaskCrop], whole: MaskValue) -> list[dict[str, object]]:
+    made: list[Part] = [new_part(scene_id, mask, whole.category, whole.separable) for mask in masks]
     return [part.to_json() for part in made]
 
 
@@ -170,7 +174,8 @@ def _edited(intent: Intent, value: Value, size: tuple[int, int], taxonomy: Taxon
         return SentenceValue(text=text)
     category = taxonomy.one_per_axis(list(intent.category)) if intent.category else value.category
     mask = mask_of_drawn(intent.drawn, value.mask, size) if intent.drawn else value.mask
-    return MaskValue(mask=mask, category=category)
+    separable = value.separable if intent.separable is None else intent.separable
+    return MaskValue(mask=mask, category=category, separable=separable)
 
 
 def _known(states: dict[str, ItemState], item_id: str) -> ItemState:

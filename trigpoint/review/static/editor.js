@@ -26,6 +26,7 @@ class Editor {
     Object.assign(this, { kind, row, sceneId, scene: desk.scenes.get(sceneId) });
     this.key = row ? draftKeyOf(row) : newKeyOf(sceneId);
     this.category = row ? row.category : lastCategory;
+    this.separable = row ? row.separable : true;
     this.version = row?.version ?? null;
     this.previous = row?.newest ?? null;
     this.mask = null; // pixels below, when a brush was used
@@ -52,12 +53,12 @@ class Editor {
   // state, for undoing and drafts
 
   snapshot() {
-    return { mask: this.mask?.runs ?? null, before: this.before, after: this.after.map((ring) => ring.slice()), line: this.line.slice(), pen: this.pen?.slice() ?? null, category: this.category };
+    return { mask: this.mask?.runs ?? null, before: this.before, after: this.after.map((ring) => ring.slice()), line: this.line.slice(), pen: this.pen?.slice() ?? null, category: this.category, separable: this.separable };
   }
 
   restore(said) {
     this.mask = said.mask ? Mask.ofRuns(said.mask) : null;
-    Object.assign(this, { before: said.before, after: said.after.map((ring) => ring.slice()), line: said.line.slice(), pen: said.pen, category: said.category });
+    Object.assign(this, { before: said.before, after: said.after.map((ring) => ring.slice()), line: said.line.slice(), pen: said.pen, category: said.category, separable: said.separable ?? this.separable });
     this.chosen = null;
     this.painting = null;
     this.changed(false);
@@ -103,7 +104,7 @@ class Editor {
   get intent() {
     const said = { who: desk.me.who, role: desk.me.role, scene_id: this.sceneId };
     if (this.kind === "split") return { ...said, action: "split", item_id: this.row.id, version: this.version, previous: this.previous, line: this.line };
-    if (this.kind === "new") return { ...said, action: "add", category: this.category ?? [[...desk.categories.keys()][0]], drawn: this.drawn };
+    if (this.kind === "new") return { ...said, action: "add", category: this.category ?? [[...desk.categories.keys()][0]], separable: this.separable, drawn: this.drawn };
     return { ...said, action: "edit", item_id: this.row.id, version: this.version, previous: this.previous, drawn: this.drawn };
   }
 
@@ -347,6 +348,7 @@ class Editor {
     } else if (key === "Delete" || key === "Backspace") this.remove();
     else if (key === "[" || key === "]") this.resize(key === "[" ? 1 / 1.25 : 1.25);
     else if (key === "c" && this.kind !== "split") this.chooseCategory();
+    else if (key === "t") this.tellApart();
     else if (this.kind !== "split" && TOOLS.some(([, , letter]) => letter.toLowerCase() === key)) this.use(TOOLS.find(([, , letter]) => letter.toLowerCase() === key)[0]);
     else return ["a", "x", "r", "j", "k", "m", "s", "n", "N", "u", "w", "e", "d", "ArrowDown", "ArrowUp"].includes(key);
     return true;
@@ -367,22 +369,32 @@ class Editor {
     return true;
   }
 
+  tellApart() {
+    if (this.kind === "split") return;
+    this.mark();
+    this.separable = !this.separable;
+    this.changed();
+  }
+
   // ending
 
   async save() {
     if (this.pen) this.closePen();
     if (this.kind === "new" && !this.category && !(await this.chooseCategory())) return;
-    const isCategoryOnly = this.kind === "edit" && this.category.join() !== this.row.category.join() && !this.isRedrawn;
+    const isRenamed = this.kind === "edit" && this.category.join() !== this.row.category.join();
+    const isMarked = this.kind === "edit" && this.separable !== this.row.separable;
+    const keepsPixels = (isRenamed || isMarked) && !this.isRedrawn;
     if (this.kind === "split" && !this.line.length) return void toast("Draw a line across the mask first.", { kind: "bad" });
-    if (!isCategoryOnly && !(await this.settled()) && !this.isAlone) return void toast(this.problem || "Draw something first.", { kind: "bad" });
+    if (!keepsPixels && !(await this.settled()) && !this.isAlone) return void toast(this.problem || "Draw something first.", { kind: "bad" });
     const { intent } = this;
     if (this.kind === "edit") {
-      if (isCategoryOnly) delete intent.drawn;
-      if (this.category.join() !== this.row.category.join()) intent.category = this.category;
+      if (keepsPixels) delete intent.drawn;
+      if (isRenamed) intent.category = this.category;
+      if (isMarked) intent.separable = this.separable;
     }
     const label = this.row?.label ?? nameOfCategory(this.category ?? []);
     const [stored] = this.result;
-    const isShown = stored && this.kind !== "split" && !isCategoryOnly;
+    const isShown = stored && this.kind !== "split" && !keepsPixels;
     const result = isShown ? Mask.ofRings(stored.shape.rings).runs : null;
     if (isShown && this.kind === "edit") desk.shapes.get(this.sceneId)?.set(this.row.id, Object.assign(stored.shape, { id: this.row.id }));
     dropDraft(this.key);
@@ -518,7 +530,7 @@ class Editor {
     const area = this.result[0].shape.area_px;
     const before = desk.shapes.get(this.sceneId)?.get(this.row?.id)?.area_px;
     const change = before && this.isChanged ? ` (${area >= before ? "+" : "−"}${Math.abs(area - before).toLocaleString("en")})` : "";
-    return `${area.toLocaleString("en")} px${change} will be stored`;
+    return `${area.toLocaleString("en")} px${change} will be stored${this.separable ? "" : "; cannot be told apart"}`;
   }
 
   drawBar() {
@@ -596,6 +608,7 @@ export async function editMask(row, tool = "vertices") {
       await loadDetail(row.id);
       editor.row = desk.rows.get(row.id);
       editor.category = editor.row.category;
+      editor.separable = editor.row.separable;
     }
     editor.version = said.version;
     editor.previous = said.newest;

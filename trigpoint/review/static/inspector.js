@@ -14,6 +14,8 @@ const POLICIES = {
 };
 const PAST = { accept: "accepted", reject: "rejected", return: "returned", edit: "edited", add: "drew", split: "split", merge: "merged", undo: "undid", comment: "remarked" };
 
+const TOLD_APART = { true: "can be told apart", false: "cannot be told apart" };
+
 let writing = null; // the sentence that is being written
 
 export const isWriting = () => writing !== null;
@@ -61,6 +63,7 @@ function changesOf(event) {
   const { changes } = event;
   return [
     changes.category ? h("div", { class: "change" }, h("del", {}, changes.category[0]), " → ", h("ins", {}, changes.category[1])) : null,
+    changes.separable ? h("div", { class: "change" }, `${TOLD_APART[changes.separable[0]]} → ${TOLD_APART[changes.separable[1]]}`) : null,
     changes.area_px ? h("div", { class: "change" }, `${changes.area_px[0].toLocaleString("en")} → ${changes.area_px[1].toLocaleString("en")} px`) : null,
     changes.text ? h("div", { class: "change" }, h("del", {}, changes.text[0]), h("br"), h("ins", {}, changes.text[1])) : null,
     event.action === "split" ? h("div", { class: "change" }, `into ${plural(event.parts, "piece")}`) : null,
@@ -121,7 +124,7 @@ function actions(row, detail) {
       button("Reject", "X", act("reject"), { class: "reject", disabled: isGone })),
     h("div", { class: "row wrap" },
       button("Edit", "E", act("edit"), { disabled: isGone, class: "small" }),
-      isMask(row) ? [button("Brush", "B", act("brush"), { disabled: isGone, class: "small" }), button("Category", "C", act("category"), { disabled: isGone, class: "small" }), button("Split", "S", act("split"), { disabled: isGone, class: "small" }),
+      isMask(row) ? [button("Brush", "B", act("brush"), { disabled: isGone, class: "small" }), button("Category", "C", act("category"), { disabled: isGone, class: "small" }), button("Cannot be told apart", "T", act("separable"), { disabled: isGone, class: "small", "aria-pressed": String(!row.separable) }), button("Split", "S", act("split"), { disabled: isGone, class: "small" }),
         button(desk.chosen.size ? `Merge ${desk.chosen.size + 1}` : "Merge", "M", act("merge"), { disabled: isGone, class: "small" })] : null,
       undo ? button(`Undo ${undo.action}`, null, () => decide(intentOn(row, "undo", { undoes: undo.id }), null, row.label), { class: "small" }) : null,
       button("Remark", "W", act("comment"), { class: "small" })));
@@ -164,6 +167,7 @@ function maskBody(row, detail, scene) {
     facts([
       ...parts.slice(parts.length > 1 ? 0 : 1).map(([axis, category]) => [axis.id.replaceAll("_", " "), category.name]),
       ["area", shape ? areaText(shape.area_px, scene) : null],
+      ["instances", row.separable ? null : `${TOLD_APART.false} here: no boxes`],
       ["proposed as", was],
       ["scene", nameOfScene(scene)],
       ["date", scene.acquired],

@@ -51,6 +51,7 @@ export const KEYS = [
       { key: "e", shown: ["E"], does: "edit: move vertices, or change the text", name: "edit" },
       { key: "b", shown: ["B"], does: "edit with a brush", name: "brush" },
       { key: "c", shown: ["C"], does: "change the category", name: "category" },
+      { key: "t", shown: ["T"], does: "its instances cannot be told apart here, or can", name: "separable" },
       { key: "s", shown: ["S"], does: "split along a line", name: "split" },
       { key: "m", shown: ["M"], does: "merge with neighbours (Shift+click chooses them)", name: "merge" },
       { key: "+mask", shown: ["Shift+N"], does: "draw a new mask", name: "new" },

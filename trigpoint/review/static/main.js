@@ -111,7 +111,7 @@ function stepScene(by) {
 
 // deeds
 
-const needsItem = new Set(["accept", "accept-with-reason", "return", "reject", "comment", "edit", "brush", "category", "split", "merge"]);
+const needsItem = new Set(["accept", "accept-with-reason", "return", "reject", "comment", "edit", "brush", "category", "separable", "split", "merge"]);
 
 async function run(name) {
   const row = desk.rows.get(desk.current);
@@ -171,6 +171,9 @@ async function run(name) {
     case "edit": return isMask(row) ? attempt(() => editMask(row)) : writeSentence(row);
     case "brush": return isMask(row) ? attempt(() => editMask(row, "brush")) : undefined;
     case "category": return isMask(row) ? changeCategory(row) : undefined;
+    case "separable":
+      if (editing?.row?.id === row.id) return editing.tellApart();
+      return isMask(row) ? decide(intentOn(row, "edit", { separable: !row.separable }), null, row.label) : undefined;
     case "split": return isMask(row) ? splitMask(row) : undefined;
     case "merge": return isMask(row) ? merge(row) : undefined;
     case "new": return desk.scene ? drawNew(desk.scene) : undefined;
