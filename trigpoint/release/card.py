@@ -67,7 +67,7 @@ def write_card(folder: Path, content: ReleaseContent) -> None:
         if queries:
             pictures.append(draw_query(release, max(queries, key=lambda q: (q.level or 0, q.query_id)).query_id))
     if pictures:
-        sheet = contact_sheet(pictures).convert("RGB").quantize(PICTURE_COLOURS, dither=Image.Dither.NONE)
+        sheet = contact_sheet(pictures).convert("RGB").quantize(PICTURE_COLOURS, Image.Quantize.FASTOCTREE, dither=Image.Dither.NONE)
         sheet.save(folder / "sample.png", optimize=True)
 
 

@@ -98,7 +98,7 @@ def test_names_of_several_categories_end_with_their_phrases():
 
 
 def item(form, polarity="positive", verdict="supported", state="accepted", stage2=None):
-    return Item("t", "a", "s", form, polarity, "x", "x", "somebody", stage2, verdict, (), state, "", None)
+    return Item("t", "a", "s", form, polarity, "x", "x", "somebody", stage2, verdict, (), state, "", 0, None)
 
 
 def test_rates_are_shares_of_what_was_looked_at():

@@ -249,7 +249,7 @@ def test_a_missing_input_stops_the_build_before_any_work(workspace: Workspace) -
 
 
 def test_stages_come_in_the_documented_order() -> None:
-    assert STAGES == ("collect", "annotate", "boxes", "graph", "query", "language", "split", "publish", "audit")
+    assert STAGES == ("collect", "annotate", "boxes", "graph", "query", "language", "review", "split", "publish", "audit")
 
 
 def test_a_stage_does_not_depend_on_the_code_of_later_ones() -> None:
