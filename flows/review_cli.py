@@ -11,6 +11,7 @@ from flows.cli import Bars
 from tasks.builds import conclude, run_stage
 from tasks.desk import WorkspaceDesk, results_for_review, stages_before_review
 from tasks.engine import close_pool, start_build
+from tasks.last_build import last_build
 from tasks.review import orphans_of, told_orphans
 from tasks.steps import Done
 from tasks.workspace import Workspace
@@ -71,13 +72,15 @@ def review(
 
 
 def _results(workspace: Workspace, is_built: bool) -> Done:
-    """Results up to what reviewers see, built when they are not there."""
+    """Results up to what reviewers see: built when they are not there, or as the last build left them."""
     workspace.check()
-    try:
+    if not is_built:
+        found = last_build(workspace)
+        for remark in found.remarks:
+            say(remark, style="yellow")
+        return found.done
+    with suppress(InputError):
         return results_for_review(workspace)
-    except InputError:
-        if not is_built:
-            raise
     with Bars() as bars:
         run = start_build(workspace, "review", progress=bars)
         try:

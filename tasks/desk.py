@@ -9,21 +9,20 @@ from collections.abc import Sequence
 from PIL import Image
 
 from storage.rasters import read_scene_tif
-from tasks.engine import plan_step
 from tasks.language import released_language
+from tasks.last_build import proposed_masks, whole_results
 from tasks.query import items_with_pois
 from tasks.review import SentenceCheck
 from tasks.scenes import SceneInput, collected_scenes
 from tasks.stages import STAGES, steps_of
 from tasks.steps import Done
-from tasks.tables import item_records
 from tasks.workspace import Workspace
 from trigpoint.errors import InputError
 from trigpoint.imagery.view import rgb_of_patch
 from trigpoint.language.grounding import Checked
 from trigpoint.records.language import LanguageItem, LanguageTarget
 from trigpoint.records.stage import StageName
-from trigpoint.review.ledger import ReviewItem, item_from_json
+from trigpoint.review.ledger import ReviewItem
 from trigpoint.review.page_desk import DeskScene, Picture, Sentence
 from trigpoint.review.sentences import is_for_people, review_item_of
 
@@ -42,22 +41,12 @@ def stages_before_review() -> tuple[StageName, ...]:
 
 
 def results_for_review(workspace: Workspace) -> Done:
-    """Return what the last build made, without building.
+    """Return what the last build made, when a new one would make the same.
 
     Raises:
-        InputError: a stage has work to do first; says which.
+        InputError: a step has work to do first; says which.
     """
-    done: Done = {}
-    for stage in stages_before_review():
-        for step in steps_of(stage):
-            planned = plan_step(workspace, step, done)
-            if planned.todo:
-                n = f"{len(planned.todo)} of {len(planned.items)} items are new or changed"
-                raise InputError(
-                    f"review needs stage {stage!r} first: {n}; run `trigpoint review` without --no-build, or `trigpoint build`"
-                )
-            done[step.name] = sorted((r for r in planned.known.values() if r.status == "done"), key=lambda r: r.item_id)
-    return done
+    return whole_results(workspace, (step for stage in stages_before_review() for step in steps_of(stage)))
 
 
 class WorkspaceDesk:
@@ -65,7 +54,7 @@ class WorkspaceDesk:
 
     Args:
         workspace: The release being built.
-        done: Results of every step up to `LAST_STAGE`.
+        done: Results of the steps up to `LAST_STAGE`, of a build or as `tasks.last_build` finds them.
         scene_ids: Only these scenes; none: all.
 
     Raises:
@@ -90,8 +79,7 @@ class WorkspaceDesk:
         self.items: Sequence[ReviewItem] = [*self._masks(done), *self._read_language(done)]
 
     def _masks(self, done: Done) -> list[ReviewItem]:
-        results = [result for result in done["annotate"] if result.item_id in self._entries]
-        return [item_from_json(found) for result in results for found in item_records(self._workspace, result, "review_item")]
+        return proposed_masks(self._workspace, [result for result in done["annotate"] if result.item_id in self._entries])
 
     def _read_language(self, done: Done) -> list[ReviewItem]:
         if not done["language"]:

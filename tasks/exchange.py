@@ -8,7 +8,6 @@ import json
 import os
 import tempfile
 from collections.abc import Mapping, Sequence
-from itertools import takewhile
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 from xml.etree import ElementTree
@@ -18,12 +17,8 @@ from PIL import Image
 from storage.documents import parse_json, parse_xml, read_document
 from storage.geopackages import read_list, read_mask_layers, write_geopackage
 from storage.rasters import read_scene_tif
-from tasks import annotate
-from tasks.engine import plan_step
+from tasks.last_build import last_annotated, proposed_masks
 from tasks.scenes import SceneInput, collected_scenes
-from tasks.stages import STEPS
-from tasks.steps import Done
-from tasks.tables import item_records
 from tasks.workspace import Workspace
 from trigpoint.errors import InputError
 from trigpoint.exchange.coco import from_coco, to_coco
@@ -46,7 +41,7 @@ from trigpoint.exchange.qgis import ProjectLayer, mask_style, project_text, scen
 from trigpoint.imagery.view import rgb_of_patch
 from trigpoint.records.review import Role
 from trigpoint.release.show import png_bytes
-from trigpoint.review.ledger import ItemState, ReviewItem, item_from_json
+from trigpoint.review.ledger import ItemState
 from trigpoint.review.policy import judge, round_of
 
 Which = Literal["waiting", "all"]
@@ -95,25 +90,14 @@ def open_exchange(workspace: Workspace) -> Opened:
     """Read the scenes that were collected, the masks that are proposed in them, and what people decided.
 
     Raises:
-        InputError: scenes are not collected yet, or what else comes before `annotate` is not done.
+        InputError: scenes are not collected yet, what else comes before `annotate` is not done, or a scene's masks cannot be made.
     """
-    done: Done = {}
-    for step in takewhile(lambda step: step.name != "annotate", STEPS.values()):
-        planned = plan_step(workspace, step, done)
-        if planned.todo:
-            n = f"{len(planned.todo)} of {len(planned.items)} items are new or changed"
-            raise InputError(f"step {step.name!r} has to be done first: {n}; run `trigpoint stage {step.stage}`")
-        done[step.name] = sorted((r for r in planned.known.values() if r.status == "done"), key=lambda r: r.item_id)
-    entries = {entry.scene.scene_id: entry for entry in collected_scenes(workspace, done)}
-    planned = plan_step(workspace, STEPS["annotate"], done)
-    known = {result.item_id: result for result in planned.known.values() if result.status == "done"}
-    items: list[ReviewItem] = []
-    for item in planned.items:
-        if item.item_id in known:
-            records = item_records(workspace, known[item.item_id], "review_item")
-        else:
-            records = [json.loads(text) for text in annotate.make(workspace, item).tables["review_item"].column("record").to_pylist()]
-        items += [item_from_json(record) for record in records]
+    annotated = last_annotated(workspace)
+    if annotated.failed:
+        scene_id, why = min(annotated.failed.items())
+        raise InputError(f"scene {scene_id}: its masks cannot be made: {why}; mend the cause, or `trigpoint build` says more")
+    entries = {entry.scene.scene_id: entry for entry in collected_scenes(workspace, annotated.done)}
+    items = proposed_masks(workspace, annotated.done["annotate"])
     states: dict[str, ItemState] = {}
     ledger = workspace.ledger.refresh()
     for scene_id in entries:

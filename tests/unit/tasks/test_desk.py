@@ -1,25 +1,32 @@
 """The desk of a real build, and the command that serves it."""
 
 import re
+import shutil
 import signal
 import subprocess
 import sys
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import duckdb
 import pytest
+import yaml
 from typer.testing import CliRunner
 
 from tasks.builds import conclude, run_stage
 from tasks.desk import WorkspaceDesk, results_for_review, stages_before_review
 from tasks.engine import start_build
+from tasks.exchange import open_exchange
+from tasks.last_build import digests_of_beginnings, last_build
 from tasks.workspace import Workspace
 from tests.tiny_project import ROOT, make_project
 from trigpoint.cli import app
 from trigpoint.errors import InputError
-from trigpoint.records.review import MaskValue, SentenceValue
+from trigpoint.identity import digest_json
+from trigpoint.records.review import Decision, MaskValue, SentenceValue
+from trigpoint.review.ledger import version_of
 from trigpoint.review.page_board import Board
 
 
@@ -93,8 +100,92 @@ def test_the_catalogue_is_free_while_the_page_is_open(config: Path, desk: Worksp
 
 
 def test_without_a_build_the_missing_stage_is_named(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="review needs stage 'collect' first: 2 of 2 items are new or changed"):
+    with pytest.raises(InputError, match="step 'collect' has to be done first: 2 of 2 items are new or changed"):
         results_for_review(Workspace(make_project(tmp_path)))
+    with pytest.raises(InputError, match="step 'collect' has to be done first"):
+        last_build(Workspace(tmp_path / "release.yaml"))
+
+
+@pytest.fixture
+def copied(config: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(config.parent, tmp_path / "project")) / config.name
+
+
+def decided(desk: WorkspaceDesk) -> list[str]:
+    """Three decisions on masks of one scene and one on another's; ids of the masks, the first of them edited."""
+    scenes = [scene.scene_id for scene in desk.scenes if any(item.scene_id == scene.scene_id for item in desk.items)][:2]
+    masks = [[item for item in desk.items if item.scene_id == scene and isinstance(item.value, MaskValue)] for scene in scenes]
+    chosen = [*masks[0][:3], masks[1][0]]
+    for k, item in enumerate(chosen):
+        said = {"item_id": item.item_id, "kind": "mask", "scene_id": item.scene_id, "action": "accept", "who": "Ada", "role": "annotator"}
+        if k == 0:
+            after = item.value.model_copy(update={"category": ("tree",)}).to_json()
+            said |= {"action": "edit", "before": item.value.to_json(), "after": after}
+        assert desk.ledger.append(Decision.model_validate({**said, "version": version_of(item.value)}))
+    return [item.item_id for item in chosen]
+
+
+def test_after_decisions_on_masks_the_page_opens_again_without_a_build(copied: Path) -> None:
+    workspace = Workspace(copied)
+    before = WorkspaceDesk(workspace, results_for_review(workspace))
+    edited, *_ = decided(before)
+    n_runs = len(workspace.catalogue.list_runs())
+
+    with pytest.raises(InputError, match="step 'annotate' has to be done first: 2 of 5 items"):
+        results_for_review(workspace)
+    found = last_build(workspace)
+
+    assert found.remarks == ("sentences were checked before 4 later decision(s) on masks; a build checks them again",)
+    desk = WorkspaceDesk(workspace, found.done)
+    assert sorted(desk.items) == sorted(before.items)
+    sentence = next(item for item in desk.items if item.kind == "referring")
+    assert desk.check(sentence.item_id, "the lighthouse").verdict == "contradicted"
+    assert Board(desk).detail(edited)["value"]["category"] == ["tree"]
+    assert len(workspace.catalogue.list_runs()) == n_runs
+    assert {state.item for state in open_exchange(workspace).states.values()} == {i for i in desk.items if i.kind == "mask"}
+    result = CliRunner().invoke(app, ["review", str(copied), "--no-open", "--no-build", "--scene", "s-nowhere"])
+    assert "checked before 4 later decision(s)" in result.stderr
+    assert "there is no scene 's-nowhere' here" in result.stderr
+
+
+def test_decisions_that_a_build_knew_are_not_counted_as_later(copied: Path) -> None:
+    workspace = Workspace(copied)
+    desk = WorkspaceDesk(workspace, results_for_review(workspace))
+    decided(desk)
+    run = start_build(workspace, "review")
+    for stage in stages_before_review():
+        run_stage(run, stage)
+    conclude(run, is_whole=False)
+    item = next(item for item in desk.items if isinstance(item.value, MaskValue) and not desk.ledger.refresh().newest(item.item_id))
+    said = {"item_id": item.item_id, "kind": "mask", "scene_id": item.scene_id, "version": version_of(item.value), "reason": "doubt"}
+    desk.ledger.append(Decision.model_validate({**said, "action": "reject", "who": "Ben", "role": "expert"}))
+
+    found = last_build(workspace)
+
+    assert found.remarks == ("sentences were checked before 1 later decision(s) on masks; a build checks them again",)
+    newest = {result.item_id: result.content_sha256 for result in run.done["annotate"]}
+    assert {result.item_id: result.content_sha256 for result in found.done["annotate"]} == newest
+
+
+def test_masks_can_be_decided_about_where_a_build_has_the_sentences_to_do(copied: Path) -> None:
+    settings = yaml.safe_load(copied.read_text(encoding="utf-8"))
+    settings["language"]["forms"] = ["vocabulary"]
+    settings["rules"] = {"min_instance_px": 60}
+    copied.write_text(yaml.safe_dump(settings), encoding="utf-8")
+    workspace = Workspace(copied)
+
+    found = last_build(workspace)
+
+    [remark] = found.remarks
+    assert remark.startswith("5 scene(s) have no sentences here, since a build has work to do on them first: s-")
+    desk = WorkspaceDesk(workspace, found.done)
+    assert {item.kind for item in desk.items} == {"mask"}
+    assert len(desk.items) > 60
+
+
+@pytest.mark.parametrize("values", [[], [{"b": 1, "a": "é"}], [1, "x", {"y": [None, 2.5]}, []]])
+def test_the_digest_of_every_beginning_is_that_of_the_list(values: list[Any]) -> None:
+    assert digests_of_beginnings(values) == [digest_json(values[:n]) for n in range(len(values) + 1)]
 
 
 @pytest.mark.parametrize(
