@@ -20,7 +20,7 @@ from trigpoint.errors import InputError
 from trigpoint.identity import digest_json
 from trigpoint.review.page import make_app
 from trigpoint.review.page_board import Board
-from trigpoint.review.page_guard import Sessions, is_loopback, signed_as
+from trigpoint.review.page_guard import Sessions, is_loopback, origin_of, signed_as
 from trigpoint.review.page_serve import bind_door, server_of
 
 MIN_TOKEN_CHARACTERS = 16
@@ -40,12 +40,14 @@ def review(
     scenes: Sequence[str],
     is_built: bool,
     opens_browser: bool,
+    public_url: str | None = None,
 ) -> int:
     """Serve the review page until it is stopped; returns the exit code."""
     if not is_loopback(host) and token is None:
         raise InputError(f"--host {host}: other machines would reach the page; give --token with a secret of your own as well")
     if token is not None and len(token) < MIN_TOKEN_CHARACTERS:
         raise InputError(f"--token has {len(token)} characters, expected at least {MIN_TOKEN_CHARACTERS}; `openssl rand -hex 16` makes one")
+    public = None if public_url is None else origin_of(public_url)
     sessions = Sessions(token, None if who is None else signed_as(who, role))
     workspace = Workspace(config.resolve())
     done = _results(workspace, is_built)
@@ -57,15 +59,16 @@ def review(
     with _door_of(config, host, port) as door:
         number = int(door.getsockname()[1])
         shown = "127.0.0.1" if host in ("0.0.0.0", "::") else f"[{host}]" if ":" in host else host
-        url = f"http://{shown}:{number}/#token={sessions.new_link()}"
+        url = f"{public or f'http://{shown}:{number}'}/#token={sessions.new_link()}"
         say(f"{len(desk.items)} items in {len(desk.scenes)} scenes; decisions go to {workspace.ledger.path}")
         once = "" if token is not None else "; it works once, and the page makes more for other browsers"
-        say(f"open this link{once}. Ctrl-C stops.")
+        behind = "" if public is None else f" (the proxy passes it on to {shown}:{number})"
+        say(f"open this link{once}{behind}. Ctrl-C stops.")
         print_line(url)
         sys.stdout.flush()
         if opens_browser:
             webbrowser.open(url)
-        app = make_app(board, sessions, host, number)
+        app = make_app(board, sessions, host, number, public)
         with suppress(KeyboardInterrupt):  # how people end it
             server_of(app).run(sockets=[door])
     return GOOD

@@ -58,7 +58,7 @@ async def _body(request: Request) -> bytes:
 Body = Annotated[bytes, Depends(_body)]
 
 
-def make_app(board: Board, sessions: Sessions, host: str, port: int) -> ASGIApp:
+def make_app(board: Board, sessions: Sessions, host: str, port: int, public: str | None = None) -> ASGIApp:
     """Return the application, guarded.
 
     Args:
@@ -66,6 +66,7 @@ def make_app(board: Board, sessions: Sessions, host: str, port: int) -> ASGIApp:
         sessions: Who may.
         host: The address that it will be bound to.
         port: The port.
+        public: Where a proxy serves it (`trigpoint.review.page_guard.origin_of`), if one does.
     """
     page = _Page(board, sessions)
     app = FastAPI(title="trigpoint review", docs_url=None, redoc_url=None, openapi_url=None)
@@ -86,7 +87,7 @@ def make_app(board: Board, sessions: Sessions, host: str, port: int) -> ASGIApp:
     app.add_api_route("/api/decisions", page.decide, methods=["POST"])
     for kind in (HTTPException, RequestValidationError, ValidationError, KeyError, TrigpointError, Exception):
         app.add_exception_handler(kind, _refused)
-    return Guard(app, sessions, host, port)
+    return Guard(app, sessions, host, port, public)
 
 
 def _refused(_request: Request, error: Exception) -> Response:
@@ -153,7 +154,7 @@ class _Page:
             raise HTTPException(HTTPStatus.UNAUTHORIZED, "this link was used already, or is of an earlier start")
         key, session = opened
         response = self._told(session)
-        is_secure = request.url.scheme == "https"
+        is_secure = request.headers["origin"].lower().startswith("https://")  # the guard knows it as ours
         response.set_cookie(self._sessions.cookie, key, path="/", httponly=True, samesite="strict", secure=is_secure)
         return response
 

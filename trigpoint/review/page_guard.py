@@ -8,6 +8,7 @@ requests that are too large. Source: OWASP cheat sheets on cross-site request fo
 import hmac
 import ipaddress
 import json
+import re
 import secrets
 import socket
 from collections.abc import Mapping, MutableMapping
@@ -35,6 +36,8 @@ MAX_SESSIONS = 1_000
 CSRF_HEADER = "x-trigpoint-csrf"
 _DRAWINGS = ("/api/decisions", "/api/preview")
 _SESSION = "/api/session"
+_PORTS = {"http": 80, "https": 443}
+_NAME = re.compile(r"[a-z0-9]([a-z0-9.-]*[a-z0-9])?|[0-9a-f:.]+")
 _WHO: TypeAdapter[str] = TypeAdapter(Who)
 _ROLE: TypeAdapter[Role] = TypeAdapter(Role)
 
@@ -154,6 +157,30 @@ def names_served(host: str) -> frozenset[str]:
     return frozenset({f"[{host}]" if ":" in host else host.lower(), own.lower(), socket.getfqdn().lower(), "localhost", "127.0.0.1"})
 
 
+def origin_of(url: str) -> str:
+    """Return scheme, name and port of the address under which a proxy serves the page, as a browser says them.
+
+    Raises:
+        InputError: it is no such address, has a path (the page is served at the root alone), or lacks TLS away from this machine.
+
+    >>> origin_of("https://Review.example.org:443/")
+    'https://review.example.org'
+    """
+    wanted = "expected https:// and a name, with a port if need be, as https://review.example.org"
+    try:
+        parts = urlsplit(url)
+        name, port = parts.hostname or "", parts.port
+    except ValueError as error:
+        raise InputError(f"--public-url {url!r}: {error}; {wanted}") from error
+    is_bare = parts.path in ("", "/") and not (parts.query or parts.fragment or "@" in parts.netloc)
+    if parts.scheme not in _PORTS or not name or not is_bare or not _NAME.fullmatch(name):
+        raise InputError(f"--public-url {url!r}: {wanted}; the page is served at the root of a name, not below a path")
+    if parts.scheme == "http" and not is_loopback(name):
+        raise InputError(f"--public-url {url!r}: {wanted}: without TLS everyone on the way reads the link and decides in your name")
+    shown = f"[{name}]" if ":" in name else name
+    return f"{parts.scheme}://{shown}" + ("" if port in (None, _PORTS[parts.scheme]) else f":{port}")
+
+
 class Guard:
     """The outermost layer: every request passes it, and every answer gets its headers.
 
@@ -162,11 +189,14 @@ class Guard:
         sessions: The sessions.
         host: The address that the page is bound to.
         port: Its port.
+        public: Where a proxy serves it (`origin_of`), if one does.
     """
 
-    def __init__(self, app: ASGIApp, sessions: Sessions, host: str, port: int) -> None:
+    def __init__(self, app: ASGIApp, sessions: Sessions, host: str, port: int, public: str | None = None) -> None:
         self._app, self._sessions, self._port = app, sessions, port
         self._names = names_served(host)
+        self._public = public
+        self._public_hosts = frozenset[str]() if public is None else _hosts_of(public)
         self._is_open = host in ("0.0.0.0", "::")
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -206,8 +236,7 @@ class Guard:
         if headers.get("sec-fetch-site", "none") == "cross-site" and (changes or path.startswith("/api/")):
             return _Refusal(HTTPStatus.FORBIDDEN, "requests of other sites are not served")
         if changes:
-            origin = urlsplit(headers.get("origin", ""))
-            if origin.scheme not in ("http", "https") or origin.netloc.lower() != headers.get("host", "").lower():
+            if not self._is_own(headers.get("origin", "").lower(), headers.get("host", "").lower()):
                 return _Refusal(HTTPStatus.FORBIDDEN, "requests of other sites are not served")
             if headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
                 return _Refusal(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "only JSON is taken")
@@ -218,13 +247,27 @@ class Guard:
                 return _Refusal(HTTPStatus.FORBIDDEN, "the request does not come from the page; reload it")
         return None
 
+    def _is_own(self, origin: str, host: str) -> bool:
+        """Whether the page itself asks: under the name of the proxy, which may pass another on, or under that of this machine."""
+        if origin == self._public:
+            return True
+        return host not in self._public_hosts and origin in [f"{scheme}://{host}" for scheme in _PORTS]
+
     def _is_served(self, host: str) -> bool:
+        if host.lower() in self._public_hosts:
+            return True
         name, _, port = host.lower().rpartition(":")
         if port.endswith("]") or not name:  # no port at all
             name, port = host.lower(), "80"
         if port != str(self._port):
             return False
         return name in self._names or (self._is_open and _is_address(name))
+
+
+def _hosts_of(origin: str) -> frozenset[str]:
+    """What a Host header may say of an origin: its port may be left out, or not, when it is the scheme's own."""
+    parts = urlsplit(origin)
+    return frozenset({parts.netloc} if parts.port else {parts.netloc, f"{parts.netloc}:{_PORTS[parts.scheme]}"})
 
 
 def _is_address(name: str) -> bool:

@@ -12,11 +12,21 @@ import pytest
 from starlette.testclient import TestClient
 
 from tests.review_desk import MadeUpDesk, served
+from trigpoint.errors import InputError
 from trigpoint.masks.crops import crop_of_record
 from trigpoint.records.review import MaskValue
 from trigpoint.review.page import make_app
 from trigpoint.review.page_board import Board
-from trigpoint.review.page_guard import CSRF_HEADER, MAX_BODY_BYTES, MAX_DRAWING_BYTES, Sessions, Signed, is_loopback, names_served
+from trigpoint.review.page_guard import (
+    CSRF_HEADER,
+    MAX_BODY_BYTES,
+    MAX_DRAWING_BYTES,
+    Sessions,
+    Signed,
+    is_loopback,
+    names_served,
+    origin_of,
+)
 
 PORT = 8123
 BASE = f"http://127.0.0.1:{PORT}"
@@ -57,11 +67,13 @@ class Browser:
 class Page:
     """A page, its desk and its browsers."""
 
-    def __init__(self, folder: Path, signed: Signed | None = None, token: str | None = None, **more: Any) -> None:
+    def __init__(
+        self, folder: Path, signed: Signed | None = None, token: str | None = None, public: str | None = None, **more: Any
+    ) -> None:
         self.desk = MadeUpDesk(folder, **more)
         self.sessions = Sessions(token, signed)
         self.board = Board(self.desk)
-        self.app = make_app(self.board, self.sessions, "127.0.0.1", PORT)
+        self.app = make_app(self.board, self.sessions, "127.0.0.1", PORT, public)
 
     def browser(self, who: str = "ada", role: str = "annotator") -> Browser:
         return Browser(self.app, self.sessions, who, role)
@@ -463,6 +475,78 @@ def test_reading_is_refused_under_another_name(page: Page) -> None:
     assert ada.get("/api/queue", headers={"host": f"evil.example:{PORT}"}).status_code == 421
     assert ada.get("/", headers={"host": f"evil.example:{PORT}"}).status_code == 421
     assert ada.get("/api/queue", headers={"host": f"localhost:{PORT}"}).status_code == 200
+
+
+PUBLIC = "https://review.example.org"
+
+
+@pytest.mark.parametrize(
+    "passed_on", ["review.example.org", "review.example.org:443", f"127.0.0.1:{PORT}"], ids=["kept", "port", "changed"]
+)
+def test_behind_a_proxy_the_page_works_under_the_public_name(tmp_path: Path, passed_on: str) -> None:
+    page = Page(tmp_path, public=PUBLIC)
+    http = TestClient(page.app, base_url=BASE, headers={"host": passed_on, "origin": PUBLIC})
+
+    opened = http.post("/api/session", json={"token": page.sessions.new_link()})
+
+    assert opened.status_code == 200
+    cookie = opened.headers["set-cookie"]
+    assert "Secure" in cookie
+    headers = {CSRF_HEADER: opened.json()["csrf"], "cookie": cookie.partition(";")[0]}
+    assert http.post("/api/sign", json={"who": "ada", "role": "expert"}, headers=headers).status_code == 200
+    row = http.get("/api/queue", headers=headers).json()["rows"][0]
+    said = {"who": "ada", "role": "expert", "action": "accept", "scene_id": row["scene"], "item_id": row["id"], "version": row["version"]}
+    for origin in ("https://evil.example", "http://review.example.org", "https://review.example.org.evil.example", "https://[", "null", ""):
+        assert http.post("/api/decisions", json=said, headers={**headers, "origin": origin}).status_code == 403
+    assert http.get("/api/queue", headers={**headers, "host": "evil.example"}).status_code == 421
+    assert page.decisions == []
+    assert http.post("/api/decisions", json=said, headers=headers).status_code == 200
+    page.desk.ledger.close()
+
+
+def test_without_a_public_name_the_cookie_is_for_plain_http_and_the_name_is_none_of_ours(tmp_path: Path) -> None:
+    page = Page(tmp_path, public=PUBLIC)
+    http = TestClient(page.app, base_url=BASE, headers={"origin": BASE})
+
+    cookie = http.post("/api/session", json={"token": page.sessions.new_link()}).headers["set-cookie"]
+
+    assert "Secure" not in cookie  # opened on this machine, beside the proxy
+    plain = TestClient(make_app(page.board, page.sessions, "127.0.0.1", PORT), base_url=BASE)
+    assert plain.get("/", headers={"host": "review.example.org"}).status_code == 421
+    page.desk.ledger.close()
+
+
+@pytest.mark.parametrize(
+    ("url", "origin"),
+    [
+        ("https://review.example.org", "https://review.example.org"),
+        ("HTTPS://Review.Example.org:443/", "https://review.example.org"),
+        ("https://review.example.org:8443", "https://review.example.org:8443"),
+        ("https://[2001:db8::1]", "https://[2001:db8::1]"),
+        ("http://localhost:8080", "http://localhost:8080"),
+    ],
+)
+def test_a_public_address_is_said_as_browsers_say_it(url: str, origin: str) -> None:
+    assert origin_of(url) == origin
+
+
+@pytest.mark.parametrize(
+    ("url", "said"),
+    [
+        ("review.example.org", "expected https:// and a name"),
+        ("https://review.example.org/trigpoint", "not below a path"),
+        ("https://ada:secret@review.example.org", "expected https:// and a name"),
+        ("https://review.example.org:port", "expected https:// and a name"),
+        ("https://review.example.org?x=1", "expected https:// and a name"),
+        ("https://evil example", "expected https:// and a name"),
+        ("http://review.example.org", "without TLS"),
+        ("javascript:alert(1)", "expected https:// and a name"),
+        ("", "expected https:// and a name"),
+    ],
+)
+def test_a_public_address_that_cannot_be_served_is_refused(url: str, said: str) -> None:
+    with pytest.raises(InputError, match=re.escape(said)):
+        origin_of(url)
 
 
 @pytest.mark.parametrize(("method", "path"), [("put", "/api/decisions"), ("delete", "/api/items/x"), ("post", "/"), ("patch", "/api/desk")])
