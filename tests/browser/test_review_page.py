@@ -270,6 +270,30 @@ def test_a_drawing_that_came_too_late_can_be_saved_on_the_new_state(desk: MadeUp
         assert running.board.detail(decisions[0]["item_id"])["value"]["area_px"] == drawn
 
 
+def test_return_is_offered_only_where_it_keeps_something_back(tmp_path: Path, open_page: OpenPage) -> None:
+    desk = MadeUpDesk(tmp_path, review={"policy": "none", "sentences": {"policy": "single"}})
+    with served(desk) as running:
+        page = open_page(running.link())
+        open_mask(page, 0, 0)
+        expect(page.locator(".decide button")).to_have_text(["AcceptA", "RejectX"])
+        page.keyboard.press("r")
+        expect(page.locator("#toasts")).to_contain_text("would be released all the same")
+        expect(page.get_by_role("dialog")).to_have_count(0)
+
+        page.keyboard.press("/")
+        page.keyboard.type("swimming")
+        page.keyboard.press("Enter")
+        expect(page.locator(".sentence")).to_have_text("swimming pool")
+        expect(page.locator(".decide button")).to_have_text(["AcceptA", "ReturnR", "RejectX"])
+        page.keyboard.press("r")
+        page.get_by_label("Reason").fill("not sure")
+        page.keyboard.press("Enter")
+        all_saved(page)
+
+    assert [(one["kind"], one["action"]) for one in said(desk)] == [("negative", "return")]
+    desk.ledger.close()
+
+
 def test_two_dates_move_together(desk: MadeUpDesk, open_page: OpenPage) -> None:
     with served(desk) as running:
         page = open_page(running.link())

@@ -98,6 +98,9 @@ export async function loadDetail(itemId) {
 export const isMask = (row) => row.kind === "mask";
 export const ruleOf = (row) => desk.policies[isMask(row) ? "mask" : "sentence"];
 
+// a policy that asks for nobody releases what nobody rejects, returned or not
+export const canReturn = (row) => ruleOf(row).policy !== "none";
+
 const isMe = (who) => who === "anyone" || who === desk.me.role || who === desk.me.who || who.startsWith(`${desk.me.who} (round `);
 
 // whether the policy waits for the person who is signed in

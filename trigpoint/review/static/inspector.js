@@ -1,7 +1,7 @@
 // The item: what it says, what the ground says of it, who decided what, and the buttons that decide.
 
 import { post, Refused } from "./api.js";
-import { desk, isMask, nameOfKind, nameOfScene, ruleOf, STATUS_COLOURS, STATUS_NAMES, tell, waitsForMe, when } from "./desk.js";
+import { canReturn, desk, isMask, nameOfKind, nameOfScene, ruleOf, STATUS_COLOURS, STATUS_NAMES, tell, waitsForMe, when } from "./desk.js";
 import { askReason } from "./dialogs.js";
 import { byId, button, debounced, fill, h, plural, toast } from "./dom.js";
 import { decide, draftOf, drop, dropDraft, intentOn, keepDraft, outbox, redo } from "./outbox.js";
@@ -120,7 +120,7 @@ function actions(row, detail) {
   return h("div", { class: "actions" },
     h("div", { class: "decide" },
       button("Accept", "A", act("accept"), { class: "accept", disabled: isGone || isRefused, title: isRefused ? "The ground contradicts it" : "" }),
-      button("Return", "R", act("return"), { class: "return", disabled: isGone }),
+      canReturn(row) ? button("Return", "R", act("return"), { class: "return", disabled: isGone }) : null,
       button("Reject", "X", act("reject"), { class: "reject", disabled: isGone })),
     h("div", { class: "row wrap" },
       button("Edit", "E", act("edit"), { disabled: isGone, class: "small" }),

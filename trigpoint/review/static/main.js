@@ -1,7 +1,7 @@
 // The page: opens the session, wires the parts together, and turns keys into deeds.
 
 import { get, openSession, Refused, Unreachable } from "./api.js";
-import { desk, isMask, loadDesk, loadDetail, loadShapes, takeRows, tell, when } from "./desk.js";
+import { canReturn, desk, isMask, loadDesk, loadDetail, loadShapes, takeRows, tell, when } from "./desk.js";
 import { askName, askToken, confirmIt, isOpen, pickCategory, showKeys, showLink, showUnsent } from "./dialogs.js";
 import { byId, button, fill, h, plural, toast } from "./dom.js";
 import { closeEditor, draftKeyOf, drawNew, editing, editMask, splitMask } from "./editor.js";
@@ -130,6 +130,7 @@ async function run(name) {
       return goOn(from);
     }
     case "accept-with-reason": case "return": case "reject": case "comment": {
+      if (name === "return" && !canReturn(row)) return void toast("The policy of this release asks for nobody: what is returned would be released all the same. Reject it (X), or write a remark (W).");
       const action = name === "accept-with-reason" ? "accept" : name;
       if ((await decideWithReason(row, action)) && action !== "comment") goOn(row.id);
       return undefined;
