@@ -247,9 +247,10 @@ def review(
     ] = None,
     who: Annotated[str | None, typer.Option(help="Your name; default: everyone signs in on the page.")] = None,
     role: Annotated[str, typer.Option(help="With --who: annotator, manager or expert.")] = "annotator",
+    public_url: Annotated[str | None, typer.Option(help="Where a TLS proxy serves the page, as https://review.example.org.")] = None,
     scene: Annotated[list[str] | None, typer.Option(help="Only this scene; may be given again.")] = None,
     no_open: Annotated[bool, typer.Option("--no-open", help="Open no browser.")] = False,
-    no_build: Annotated[bool, typer.Option("--no-build", help="Build nothing; say what is missing.")] = False,
+    no_build: Annotated[bool, typer.Option("--no-build", help="Build nothing; open on what the last build left.")] = False,
 ) -> None:
     """Serve the page where people accept, correct and return masks and sentences (docs/review.md)."""
     served = pipeline("flows.review_cli", "review").review(
@@ -262,6 +263,7 @@ def review(
         scenes=scene or (),
         is_built=not no_build,
         opens_browser=not no_open,
+        public_url=public_url,
     )
     raise typer.Exit(served)
 

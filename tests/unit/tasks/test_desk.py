@@ -196,9 +196,10 @@ def test_the_digest_of_every_beginning_is_that_of_the_list(values: list[Any]) ->
         (["--host", "0.0.0.0", "--token", "short"], "--token has 5 characters, expected at least 16"),
         (["--who", "ada", "--role", "boss"], "annotator, manager or expert"),
         (["--who", " "], "expected a name of 1 to 64 characters"),
+        (["--public-url", "https://review.example.org/page"], "not below a path"),
         (["--scene", "s-nowhere"], "there is no scene 's-nowhere' here"),
     ],
-    ids=["all addresses", "a name", "short token", "role", "name", "scene"],
+    ids=["all addresses", "a name", "short token", "role", "name", "path", "scene"],
 )
 def test_what_cannot_be_served_is_refused(config: Path, options: list[str], said: str) -> None:
     result = CliRunner().invoke(app, ["review", str(config), "--no-open", "--no-build", *options])
@@ -227,3 +228,19 @@ def test_the_command_serves_its_link_until_it_is_stopped(config: Path) -> None:
     assert process.returncode == 0
     assert "Traceback" not in said
     assert "decisions.jsonl" in said
+
+
+def test_behind_a_proxy_the_link_has_its_name(config: Path) -> None:
+    command = [sys.executable, "-m", "trigpoint", "review", str(config), "--port", "0", "--no-open", "--no-build"]
+    public = ["--public-url", "https://review.example.org"]
+    with subprocess.Popen([*command, *public], cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout is not None
+            link = process.stdout.readline().strip()
+            process.send_signal(signal.SIGINT)
+            _, said = process.communicate(timeout=20)
+        finally:
+            process.kill()
+
+    assert re.fullmatch(r"https://review\.example\.org/#token=[\w-]{32}", link) is not None, link
+    assert re.search(r"passes it on to\s+127\.0\.0\.1:\d+", said) is not None, said
