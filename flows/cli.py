@@ -42,7 +42,7 @@ from tasks.publish import rejected_folder
 from tasks.stages import STAGES, STEPS
 from tasks.workspace import Workspace
 from trigpoint.cli import FINDINGS, GOOD, INTERRUPTED, KEPT, err, make_table, nearest, out, print_json, print_line, say
-from trigpoint.errors import CatalogueError, InputError
+from trigpoint.errors import CatalogueError, InputError, TrigpointError
 from trigpoint.records.stage import Drop, StageName, StageSummary
 
 
@@ -280,7 +280,11 @@ def _is_within_quarantine(workspace: Workspace, rows: list[PlanRow]) -> bool:
 
 def _told_quarantined(workspace: Workspace, n: int, *, is_allowed: bool) -> str:
     more = "" if is_allowed else f", more than quarantine.allowed_share {workspace.config.quarantine.allowed_share:g}"
-    return f"{_counted(n, 'item')} quarantined{more}; mend, then `trigpoint retry {_shown(workspace.config_path)}`"
+    remedies = dict.fromkeys(drop.remedy for drop in _quarantined_now(workspace))
+    is_mended = not remedies or TrigpointError.remedy in remedies
+    retry = [f"mend, then `trigpoint retry {_shown(workspace.config_path)}`"] if is_mended else []
+    todo = "; ".join([*retry, *(remedy for remedy in remedies if remedy != TrigpointError.remedy)])
+    return f"{_counted(n, 'item')} quarantined{more}; {todo}"
 
 
 def _newest_release(workspace: Workspace) -> tuple[Path, bool, str | None]:

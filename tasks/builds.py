@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 from tasks.engine import Build, PlannedStep, finish_build, plan_step, run_step
 from tasks.publish import rejected_folder
-from tasks.review import orphans_of, told_orphans
+from tasks.review import orphans_of, told_damaged, told_orphans
 from tasks.stages import STAGES, STEPS, steps_of
 from tasks.steps import Done
 from tasks.tables import item_table
@@ -149,6 +149,9 @@ def conclude(build: Build, *, is_whole: bool = True) -> BuildReport:
     if orphans:
         note += f", {len(orphans)} decisions without effect"
         build.progress.say(told_orphans(orphans))
+    if damaged := build.workspace.ledger.damaged if is_whole else []:
+        note += f", {len(damaged)} damaged lines in the ledger of review"
+        build.progress.say(told_damaged(damaged))
     finish_build(build, state, note)
     return BuildReport(build.run_id, state, build.summaries, findings, quarantined, folder, manifest)
 
@@ -167,7 +170,8 @@ def raise_unless_good(report: BuildReport) -> None:
         )
     if report.state == "quarantined":
         lost = "; ".join(f"{drop.stage} {drop.item_id}: {drop.detail}" for drop in report.quarantined[:5])
-        raise BuildFailedError(f"{len(report.quarantined)} item(s) were quarantined, more than allowed: {lost}; then `trigpoint retry`")
+        remedies = "; ".join(dict.fromkeys(drop.remedy for drop in report.quarantined))
+        raise BuildFailedError(f"{len(report.quarantined)} item(s) were quarantined, more than allowed: {lost}; {remedies}")
 
 
 def forget_quarantined(workspace: Workspace) -> int:

@@ -258,6 +258,7 @@ class _Outcome(NamedTuple):
     made: Made | None
     error: str
     is_ours: bool
+    remedy: str = TrigpointError.remedy
 
 
 def work_item(config_path: str, overrides: dict[str, Any], step_name: str, item: Item) -> _Outcome:
@@ -272,7 +273,7 @@ def work_here(workspace: Workspace, step: Step, item: Item) -> _Outcome:
     except ConfigError:
         raise
     except TrigpointError as error:
-        return _Outcome(item, None, str(error), True)
+        return _Outcome(item, None, str(error), True, error.remedy)
     except Exception as error:  # anything else is a fault of ours, and still only this item's
         where = traceback.extract_tb(error.__traceback__)[-1]
         return _Outcome(item, None, f"{type(error).__name__}: {error} ({Path(where.filename).name}:{where.lineno})", False)
@@ -373,7 +374,7 @@ def _result(step: Step, outcome: _Outcome, shards: dict[str, ArtefactRef]) -> It
             item_id=outcome.item.item_id,
             reason_code="failed" if outcome.is_ours else "crashed",
             detail=outcome.error,
-            remedy="mend the cause, then `trigpoint retry`",
+            remedy=outcome.remedy,
             is_quarantined=True,
         )
         return ItemResult(

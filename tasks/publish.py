@@ -15,7 +15,7 @@ from tasks.steps import Done, Item, Made
 from tasks.tables import all_rows, item_records, item_table
 from tasks.workspace import Workspace
 from trigpoint.config import licensed_inputs
-from trigpoint.errors import ArtefactError, InputError
+from trigpoint.errors import ArtefactError, InputError, UndecidedError
 from trigpoint.identity import digest_bytes, digest_file, digest_json
 from trigpoint.language.items import language_queries, rates_of, states_of
 from trigpoint.language.offline import NAME
@@ -99,7 +99,7 @@ def make(workspace: Workspace, item: Item) -> Made:
     if content.scenes.num_rows == 0:
         waiting = [drop for drop in content.drops if drop.reason_code == WAITS and drop.stage == "annotate"]
         if waiting:
-            raise InputError(f"the release has no scene yet: {len(waiting)} wait for people ({waiting[0].detail}); see `trigpoint review`")
+            raise UndecidedError(f"the release has no scene yet: {len(waiting)} wait for people ({waiting[0].detail})")
         raise InputError("the release has no scene: every one was dropped or quarantined; see `trigpoint runs` for the reasons")
     manifest = write_release(folder, content)
     text = (folder / "manifest.json").read_bytes()
@@ -201,7 +201,7 @@ def _review(workspace: Workspace, results: list[ItemResult]) -> ReviewDocument:
     """Who decided what about the masks and sentences of the scenes."""
     items = [item_from_json(record) for result in results for record in item_records(workspace, result, "review_item")]
     decisions = [Decision.model_validate(record) for result in results for record in item_records(workspace, result, "decision")]
-    return review_document(items, decisions, workspace.config.review)
+    return review_document(items, decisions, workspace.config.review, workspace.config.seed)
 
 
 def _proposals(workspace: Workspace, entries: list[dict[str, Any] | None], instances: pa.Table) -> ProposalDocument:

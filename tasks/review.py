@@ -70,6 +70,13 @@ def told_orphans(orphans: Sequence[Decision]) -> str:
     )
 
 
+def told_damaged(damaged: Sequence[str]) -> str:
+    """Say in one line which lines of the ledger cannot be used, and what to do; each says where it is."""
+    more = f"; and {len(damaged) - 3} more" if len(damaged) > 3 else ""
+    shown = "; ".join(damaged[:3])
+    return f"lines of the ledger of review that cannot be used, so that their decisions do not count: {len(damaged)}: {shown}{more}"
+
+
 class SentenceCheck:
     """Holds texts against the ground of one scene, which is opened when the first text comes.
 

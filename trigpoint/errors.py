@@ -12,6 +12,7 @@
         ProgramError                 a query program is malformed or its anchor denotes none or several
         ReleaseError                 a release folder cannot be read at all
         PredictionError              a prediction file cannot be read at all
+        UndecidedError               people must decide first                            -> `trigpoint review`
       FetchError                     an online source did not answer as it should         -> a later build may ask again
       ModelError                     a model adapter failed                               -> a task may retry
       BudgetError                    a language model may not be asked for more money; carries what remains
@@ -26,7 +27,13 @@ A rejected item is not an exception: stages return `Drop` records. Exceptions ar
 
 
 class TrigpointError(Exception):
-    """Base of every error that trigpoint raises on purpose."""
+    """Base of every error that trigpoint raises on purpose.
+
+    Attributes:
+        remedy: What to do about an item that was quarantined for it.
+    """
+
+    remedy = "mend the cause, then `trigpoint retry`"
 
 
 class InputError(TrigpointError, ValueError):
@@ -71,6 +78,12 @@ class ReleaseError(InputError):
 
 class PredictionError(InputError):
     """A prediction file cannot be read at all."""
+
+
+class UndecidedError(InputError):
+    """There is nothing to go on with before people have decided; a retry would find the same."""
+
+    remedy = "decide in `trigpoint review`, then `trigpoint build`"
 
 
 class FetchError(TrigpointError):

@@ -1,35 +1,28 @@
 """The review of a release: what people decided, what follows for every mask and sentence, and whether the policy lets it out.
 
-Written from docs/release-format.md ("reviews.jsonl"). Not here: what a history of decisions means (`decisions.py`).
+Written from docs/release-format.md ("reviews.jsonl"). Not here: what a history of decisions means (`decisions.py`), and the numbers that
+the manifest gives (`review_figures.py`).
 """
 
-import math
 import re
-from collections.abc import Iterable
 from typing import Any, cast
 
 from trigpoint.audit.decisions import JUDGING, MAKING, POLICIES, REVIEWS, SILENT, Decision, Policy, Standing, read_decisions, standings
 from trigpoint.audit.findings import Notebook
-from trigpoint.audit.reading import ITEMS, LANGUAGE_FORMS, Instance, Item, Release
+from trigpoint.audit.reading import ITEMS, Instance, Item, Release
+from trigpoint.audit.review_figures import KINDS, MANIFEST, ROLES, check_figures, is_count, is_number, kind_of
 
-MANIFEST, INSTANCES = "manifest.json", "instances.parquet"
-KINDS = ("mask", *LANGUAGE_FORMS, "negative")
+INSTANCES = "instances.parquet"
 ACTIONS = (*JUDGING, *MAKING, *SILENT)
 MASK_ACTIONS = ("add", "split", "merge")
 """Actions that sentences have not."""
 
-ROLES = ("annotator", "manager", "expert")
 RELEASED = ("accepted", "corrected", "edited")
 DIGEST = re.compile(r"[0-9a-f]{64}")
 SENTENCE = re.compile(r"t-[0-9a-f]{16}")
 PSEUDONYM = re.compile(r"person-[1-9][0-9]*")
 POLICY_KEYS = ("groups", "policy", "rounds", "sample_share")
-REVIEW_KEYS = ("agreement", "changed", "groups", "note", "policy", "rounds", "sample_share", "sentences", "states")
-CHANGED_KEYS = ("changed", "kind", "rejected", "seen", "share")
-AGREEMENT_KEYS = ("cohen", "fleiss", "items", "mask_iou_mean", "mask_pairs")
-COHEN_KEYS = ("items", "kappa", "who")
-SHARE_SLACK = 1e-4
-"""Shares may be rounded to four digits."""
+REVIEW_KEYS = ("agreement", "changed", "groups", "note", "policy", "rounds", "sample_share", "sentences", "spot_check", "states")
 
 
 def check_reviews(release: Release, notes: Notebook) -> None:
@@ -58,15 +51,7 @@ def check_reviews(release: Release, notes: Notebook) -> None:
         _check_people(item, standing, notes)
         if item.state in RELEASED:
             _check_release(sentences, standing, ITEMS, item.item_id, notes)
-    with notes.guard("review_wrong", MANIFEST, "review.changed", "{kind: {kind, seen, changed, rejected, share}}"):
-        _check_changed(release, found, block.get("changed"), notes)
-    with notes.guard("review_wrong", MANIFEST, "review.agreement", f"{{{', '.join(AGREEMENT_KEYS)}}}"):
-        _check_agreement(decisions, block.get("agreement"), notes)
-
-
-def kind_of(item: Item) -> str:
-    """Return what decisions call an item of language.jsonl."""
-    return "negative" if item.polarity == "negative" else item.form
+    check_figures(release, decisions, found, block, {kind: masks if kind == "mask" else sentences for kind in KINDS}, notes)
 
 
 # decisions
@@ -203,8 +188,8 @@ def _policy(where: str, block: dict[str, Any], notes: Notebook) -> Policy | None
     usable = (
         ("policy", policy in POLICIES, " or ".join(POLICIES), policy),
         ("groups", groups is not None and len(groups) >= needed, "lists of people", raw),
-        ("rounds", _is_count(rounds) and rounds >= needed, f"a whole number from {needed} on", rounds),
-        ("sample_share", _is_number(share, 0, 1) and share > 0, "a number above 0, up to 1", share),
+        ("rounds", is_count(rounds) and rounds >= needed, f"a whole number from {needed} on", rounds),
+        ("sample_share", is_number(share, 0, 1) and share > 0, "a number above 0, up to 1", share),
     )
     for name, holds, expected, found in usable:
         if not holds:
@@ -222,81 +207,3 @@ def _groups(raw: object) -> tuple[tuple[str, ...], ...] | None:
             return None
         groups.append(tuple(cast("list[str]", group)))
     return tuple(groups) if all(len(set(group)) == len(group) for group in groups) else None
-
-
-def _is_count(value: object) -> bool:
-    return type(value) is int and value >= 0
-
-
-def _is_number(value: object, least: float, most: float) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value) and least <= value <= most
-
-
-def _check_changed(release: Release, found: dict[str, Standing], stored: Any, notes: Notebook) -> None:
-    """Count again, by kind, the items that decisions name, those that people made and those that they reject.
-
-    Masks that are not in the release may have left the sources since, so that they count or not. Sentences outside language.jsonl do not.
-    """
-    rows = cast("dict[str, dict[str, Any]]", stored)
-    decided = {item: standing for item, standing in found.items() if standing.is_decided}
-    for kind in sorted({*rows, *(standing.kind for standing in decided.values())}):
-        notes.count("review_counts")
-        items = {item: one for item, one in decided.items() if one.kind == kind and (kind == "mask" or item in release.items)}
-        here = [one for item, one in items.items() if kind != "mask" or item in release.instances]
-        row = rows.get(kind)
-        if row is None:
-            if here:
-                notes.add("review_wrong", MANIFEST, f"review.changed.{kind}", f"{len(here)} items seen", "none")
-            continue
-        if sorted(row) != list(CHANGED_KEYS) or row["kind"] != kind or kind not in KINDS:
-            notes.add("review_wrong", MANIFEST, f"review.changed.{kind}", list(CHANGED_KEYS), row)
-        limits = {
-            "seen": (len(here), len(items)),
-            "changed": (sum(one.is_changed for one in here), sum(one.made is not None for one in items.values())),
-            "rejected": (sum(one.is_rejected for one in here), sum(one.is_rejected for one in items.values())),
-        }
-        for name, (least, most) in limits.items():
-            if not _is_count(row[name]) or not least <= row[name] <= most:
-                right = str(least) if least == most else f"{least} to {most}"
-                notes.add("review_wrong", MANIFEST, f"review.changed.{kind}.{name}", right, row[name])
-        share = row["changed"] / row["seen"] if row["seen"] else 0.0
-        if not _is_number(row["share"], share - SHARE_SLACK, share + SHARE_SLACK):
-            notes.add("review_wrong", MANIFEST, f"review.changed.{kind}.share", share, row["share"])
-
-
-def _check_agreement(decisions: list[Decision], stored: Any, notes: Notebook) -> None:
-    """Kappas and shares are possible numbers, of people who decided about that many things together."""
-    agreement = cast("dict[str, Any]", stored)
-    if sorted(agreement) != list(AGREEMENT_KEYS):
-        notes.add("review_wrong", MANIFEST, "review.agreement", list(AGREEMENT_KEYS), sorted(agreement))
-
-    def expect(what: str, holds: bool, expected: object, found: object) -> None:
-        notes.count("review_counts")
-        if not holds:
-            notes.add("review_wrong", MANIFEST, f"review.agreement.{what}", expected, found)
-
-    seen: dict[str, set[str]] = {}
-    for one in decisions:
-        if one.action not in SILENT:
-            seen.setdefault(one.who, set()).update((one.item_id, *one.made))
-    shared = {item for who, items in seen.items() for other, others in seen.items() if who < other for item in items & others}
-    most = len(shared)
-    for name in ("items", "mask_pairs"):
-        expect(name, _is_count(agreement.get(name)), "a whole number", agreement.get(name))
-    expect("items", _is_number(agreement.get("items"), 0, most), f"at most {most}: what two people decided about", agreement.get("items"))
-    kappa, iou, pairs = (agreement.get(name) for name in ("fleiss", "mask_iou_mean", "mask_pairs"))
-    expect("fleiss", kappa is None or _is_number(kappa, -1, 1), "null or -1 to 1", kappa)
-    expect("mask_iou_mean", (iou is None) == (pairs == 0), "null exactly without pairs", iou)
-    expect("mask_iou_mean", iou is None or _is_number(iou, 0, 1), "null or 0 to 1", iou)
-    rows = cast("list[dict[str, Any]]", agreement.get("cohen"))
-    people: list[Iterable[str]] = []
-    for number, row in enumerate(rows):
-        what = f"cohen[{number}]"
-        expect(what, sorted(row) == list(COHEN_KEYS), list(COHEN_KEYS), sorted(row))
-        one, other = row["who"]
-        together = len(seen.get(one, set()) & seen.get(other, set()))
-        expect(f"{what}.who", one != other and {one, other} <= set(seen), "two people who decided", [one, other])
-        expect(f"{what}.items", _is_count(row["items"]) and 1 <= row["items"] <= together, f"1 to {together}", row["items"])
-        expect(f"{what}.kappa", row["kappa"] is None or _is_number(row["kappa"], -1, 1), "null or -1 to 1", row["kappa"])
-        people.append(frozenset((one, other)))
-    expect("cohen", len(set(people)) == len(people), "every pair of people once", [row["who"] for row in rows])

@@ -21,19 +21,20 @@ class ReviewDocument(NamedTuple):
     block: dict[str, Any]
 
 
-def review_document(items: Iterable[ReviewItem], decisions: Sequence[Decision], config: ReviewConfig) -> ReviewDocument:
+def review_document(items: Iterable[ReviewItem], decisions: Sequence[Decision], config: ReviewConfig, seed: int) -> ReviewDocument:
     """Tell the review of a release; people are numbered in the order of the lines unless their names are published.
 
     Args:
         items: What was proposed in the scenes of the release.
         decisions: On these scenes, in order of writing within a scene.
         config: The policies.
+        seed: Of the release: draws the samples of spot checks.
     """
     names = _Names(config.publish_names)
     states = Ledger(decisions).states(items)
     contents = {version_of(state.item.value) for state in states.values()} | {made for one in decisions for made in _made(one).values()}
     lines = [_line(decision, names, contents) for decision in decisions]
-    found = report(states.values())
+    found = report(states.values(), config, seed)
     for pair in found["agreement"]["cohen"]:
         pair["who"] = [names.of(who) for who in pair["who"]]
     block = {**_rule(config, names), "sentences": _rule(config.rule_for_sentences, names), "note": config.note, **found}

@@ -545,7 +545,7 @@ def build(folder: Path, sources: Path, twin: str | None = None) -> None:
         "review": {
             "policy": "none", "groups": [], "rounds": 0, "sample_share": 1.0, "note": "unreviewed",
             "sentences": {"policy": "none", "groups": [], "rounds": 0, "sample_share": 1.0},
-            "states": {"unreviewed": len(instances)}, "changed": {},
+            "states": {"unreviewed": len(instances)}, "changed": {}, "spot_check": {},
             "agreement": {"items": 0, "cohen": [], "fleiss": None, "mask_iou_mean": None, "mask_pairs": 0},
         },
         "counts": {

@@ -42,12 +42,12 @@ def by_hand():
     return [
         line(1, "accept", mask("B1")),
         line(2, "edit", mask("B2"), made={mask("B2"): f"{mask('B2')} smaller"}),
-        line(3, "accept", mask("B2"), BO, "smaller"),
+        line(3, "accept", mask("B2"), BO, "smaller", role="manager"),
         line(4, "reject", mask("B3")),
         line(5, "undo", mask("B3"), undoes="d-4"),
         line(6, "reject", mask("G1"), BO),
         line(7, "split", mask("G2"), made={mask("B4"): f"{mask('B4')} left", mask("G3"): f"{mask('G3')} right"}),
-        line(8, "reject", mask("G3"), BO, "right"),
+        line(8, "reject", mask("G3"), BO, "right", role="manager"),
         line(9, "merge", mask("B5"), BO, made={mask("B5"): f"{mask('B5')} both"}, merged=[mask("G4")]),
         line(10, "add", mask("B6"), made={mask("B6"): f"{mask('B6')} drawn"}, version=digest(f"{mask('B6')} drawn")),
         line(11, "comment", mask("B7")),
@@ -66,7 +66,15 @@ STATES = {
     mask("B1"): "accepted", mask("B2"): "edited", mask("B4"): "edited", mask("B5"): "edited", mask("B6"): "edited",
     mask("B10"): "edited", mask("B1", "s-merc"): "accepted", mask("B2", "s-merc"): "accepted",
 }  # fmt: skip
-CHANGED = {"mask": {"kind": "mask", "seen": 14, "changed": 6, "rejected": 2, "share": 0.4286}}
+
+
+def rate(seen, changed, rejected, removed, either):
+    shares = {"share": round(changed / seen, 4), "changed_or_removed_share": round(either / seen, 4)}
+    return {"seen": seen, "changed": changed, "rejected": rejected, "removed": removed, "changed_or_removed": either, **shares}
+
+
+ANNOTATOR, MANAGER = rate(14, 6, 1, 3, 9), rate(2, 0, 1, 1, 1)
+CHANGED = {"mask": {"kind": "mask", **rate(14, 6, 2, 4, 9), "by_role": {"annotator": ANNOTATOR, "manager": MANAGER}}}
 AGREEMENT = {
     "items": 1, "cohen": [{"who": [ADA, BO], "kappa": 0.0, "items": 1}], "fleiss": -0.5, "mask_iou_mean": None, "mask_pairs": 0,
 }  # fmt: skip
@@ -114,6 +122,17 @@ def state(item, value):
 
 def count(**values):
     return put(changed={"mask": CHANGED["mask"] | values})
+
+
+def role(**values):
+    return count(by_role={"annotator": ANNOTATOR, "manager": MANAGER} | values)
+
+
+SPOT = {"drawn": 5, "decided": 5, "wrong": 2, "share": 0.4, "interval": [0.1176, 0.7693]}
+
+
+def spot(kind="mask", **values):
+    return put(policy="single", sample_share=0.5, spot_check={kind: SPOT | values})
 
 
 def agree(**values):
@@ -240,11 +259,43 @@ FAULTS = [
     ("changed too many", "review_wrong", "review.changed.mask.changed", count(changed=8)),
     ("changed too few", "review_wrong", "review.changed.mask.changed", count(changed=4)),
     ("rejected too many", "review_wrong", "review.changed.mask.rejected", count(rejected=3)),
+    ("removed too many", "review_wrong", "review.changed.mask.removed", count(removed=5)),
+    ("removed fewer than rejected", "review_wrong", "review.changed.mask.removed", count(removed=1)),
+    ("removed without changed", "review_wrong", "review.changed.mask.changed_or_removed", count(changed_or_removed=5)),
+    ("changed or removed too many", "review_wrong", "review.changed.mask.changed_or_removed", count(changed_or_removed=11)),
     ("share", "review_wrong", "review.changed.mask.share", count(share=0.6)),
+    ("share of changed or removed", "review_wrong", "review.changed.mask.changed_or_removed_share", count(changed_or_removed_share=0.43)),
+    ("role seen too few", "review_wrong", "by_role.manager.seen", role(manager=rate(1, 0, 0, 0, 0) | {"seen": 0})),
+    ("role seen too many", "review_wrong", "by_role.manager.seen", role(manager=rate(3, 0, 1, 1, 1))),
+    ("role changed too many", "review_wrong", "by_role.manager.changed", role(manager=rate(2, 1, 1, 1, 1))),
+    ("role changed too few", "review_wrong", "by_role.annotator.changed", role(annotator=rate(14, 4, 1, 3, 7))),
+    ("role rejected too many", "review_wrong", "by_role.annotator.rejected", role(annotator=rate(14, 6, 2, 3, 9))),
+    ("role removed too many", "review_wrong", "by_role.annotator.removed", role(annotator=rate(14, 6, 1, 4, 9))),
+    ("share of a role", "review_wrong", "by_role.manager.share", role(manager=MANAGER | {"share": 0.5})),
+    ("role left out", "review_wrong", "by_role.manager", count(by_role={"annotator": ANNOTATOR})),
+    ("role nobody had", "review_wrong", "by_role.expert", role(expert=rate(1, 0, 0, 0, 0))),
+    ("unknown role", "review_wrong", "by_role.king", role(king=MANAGER)),
+    ("a key of a role too many", "review_wrong", "by_role.manager", role(manager=MANAGER | {"who": ADA})),
+    ("roles are no table", "review_wrong", "review.changed", count(by_role=None)),
+    ("no spot checks", "review_wrong", "review.spot_check", put(spot_check=None)),
+    ("spot check of what all must see", "review_wrong", "review.spot_check.mask", put(policy="single", spot_check={"mask": SPOT})),
+    ("spot check without a policy", "review_wrong", "review.spot_check.mask", put(sample_share=0.5, spot_check={"mask": SPOT})),
+    ("spot check of sentences", "review_wrong", "review.spot_check.negative", spot("negative")),
+    ("spot check of an unknown kind", "review_wrong", "review.spot_check.region", spot("region")),
+    ("a key of a spot check too many", "review_wrong", "review.spot_check.mask", spot(by="us")),
+    ("more drawn than decided about", "review_wrong", "review.spot_check.mask.drawn", spot(drawn=15)),
+    ("nothing drawn", "review_wrong", "review.spot_check.mask.drawn", spot(drawn=0, decided=0, wrong=0, share=None, interval=None)),
+    ("drawn masks undecided", "review_wrong", "review.spot_check.mask.decided", spot(drawn=6)),
+    ("more wrong than anyone changed", "review_wrong", "review.spot_check.mask.wrong", spot(drawn=14, decided=14, wrong=11)),
+    ("more wrong than decided", "review_wrong", "review.spot_check.mask.wrong", spot(wrong=6)),
+    ("share of a spot check", "review_wrong", "review.spot_check.mask.share", spot(share=0.5)),
+    ("low end", "review_wrong", "review.spot_check.mask.interval", spot(interval=[0.0, 0.7693])),
+    ("high end", "review_wrong", "review.spot_check.mask.interval", spot(interval=[0.1176, 0.8])),
+    ("no interval", "review_wrong", "review.spot_check", spot(interval=None)),
     ("kind differs", "review_wrong", "review.changed.mask", count(kind="negative")),
     ("kind left out", "review_wrong", "review.changed.mask", put(changed={})),
     ("kind nobody saw", "review_wrong", "review.changed.negative", put(
-        changed=CHANGED | {"negative": {"kind": "negative", "seen": 1, "changed": 0, "rejected": 0, "share": 0.0}})),
+        changed=CHANGED | {"negative": {"kind": "negative", **rate(1, 0, 0, 0, 0), "by_role": {}}})),
     ("changed is no table", "review_wrong", "review.changed", put(changed=None)),
     ("no agreement", "review_wrong", "review.agreement", put(agreement=None)),
     ("agreement on too much", "review_wrong", "review.agreement.items", agree(items=9)),
@@ -299,6 +350,12 @@ def test_what_nobody_drew_may_be_released_unseen(plain, tmp_path):
     assert findings(folder) == set()
 
 
+def test_a_spot_check_that_adds_up_has_no_finding(release):
+    spot()(release)
+
+    assert not [item for _, item in findings(release) if "spot_check" in item]
+
+
 # sentences
 
 
@@ -321,7 +378,7 @@ SAID = [
     about(32, "edit", OTHER, made={OTHER: f"{OTHER} better"}),
     about(33, "accept", GONE),
 ]
-SEEN_SENTENCES = {"negative": {"kind": "negative", "seen": 2, "changed": 1, "rejected": 0, "share": 0.5}}
+SEEN_SENTENCES = {"negative": {"kind": "negative", **rate(2, 1, 0, 0, 1), "by_role": {"annotator": rate(2, 1, 0, 0, 1)}}}
 SENTENCE_FAULTS = [
     ("good", None, "", []),
     ("people too many", "review_state_wrong", f"{SENTENCE} people", [sentence(SENTENCE, "accepted", 3)]),
@@ -349,6 +406,34 @@ def test_sentences_follow_their_own_policy(release, code, item, rows):
         assert found == set()
     else:
         assert any(said == code and item in what for said, what in found), sorted(found)
+
+
+def test_a_sentence_that_the_ground_dropped_first_may_count_or_not(release):
+    tiny.write_lines(release / "language.jsonl", [sentence(SENTENCE, "accepted", 2), sentence(OTHER, "dropped", 0)])
+    more(*SAID)(release)
+    alone = {"negative": {"kind": "negative", **rate(1, 0, 0, 0, 0), "by_role": {"annotator": rate(1, 0, 0, 0, 0)}}}
+    for rates in (SEEN_SENTENCES, alone):
+        put(changed=CHANGED | rates)(release)
+        assert findings(release) == set()
+
+
+@pytest.mark.parametrize(
+    ("wrong", "found"),
+    [
+        ("", {"drawn": 2, "decided": 0, "wrong": 0, "share": None, "interval": None}),
+        ("", {"drawn": 2, "decided": 1, "wrong": 1, "share": 1.0, "interval": [0.2065, 1.0]}),
+        ("drawn", {"drawn": 3, "decided": 1, "wrong": 0, "share": 0.0, "interval": [0.0, 0.7935]}),
+        ("wrong", {"drawn": 2, "decided": 2, "wrong": 2, "share": 1.0, "interval": [0.3424, 1.0]}),
+        ("share", {"drawn": 2, "decided": 0, "wrong": 0, "share": 0.0, "interval": None}),
+    ],
+)
+def test_a_spot_check_of_sentences_is_about_those_that_there_are(release, wrong, found):
+    tiny.write_lines(release / "language.jsonl", [sentence(SENTENCE, "accepted", 2), sentence(OTHER, "edited", 1)])
+    more(*SAID)(release)
+    rule = {"policy": "single", "groups": [], "rounds": 0, "sample_share": 0.5}
+    put(sentences=rule, changed=CHANGED | SEEN_SENTENCES, spot_check={"negative": found})(release)
+
+    assert findings(release) == ({("review_wrong", f"review.spot_check.negative.{wrong}")} if wrong else set())
 
 
 # histories and policies
@@ -451,10 +536,12 @@ def test_a_line_that_is_no_decision_stops_nothing(release, text):
     assert ("decision_unreadable", "line 20") in findings(release)
 
 
-@pytest.mark.parametrize("key", ["agreement", "changed", "groups", "note", "policy", "rounds", "sample_share", "sentences"])
+@pytest.mark.parametrize("key", ["agreement", "changed", "groups", "note", "policy", "rounds", "sample_share", "sentences", "spot_check"])
 def test_any_key_of_the_manifest_may_hold_anything(release, key):
     for value in WRONG:
-        if (key, value) not in (("note", "x"), ("groups", [])) and not (key == "rounds" and value == 7 and value is not True):
+        if (key, value) not in (("note", "x"), ("groups", []), ("spot_check", {})) and not (
+            key == "rounds" and value == 7 and value is not True
+        ):
             put(**{key: value})(release)
 
             codes = {code for code, _ in findings(release)}

@@ -142,6 +142,10 @@ def test_a_policy_keeps_whole_scenes_back_until_their_masks_are_decided(tmp_path
     config = make_project(tmp_path, review={"policy": "annotator+manager"})
     report = build(config)
     assert report.state != "done"
+    assert [(drop.stage, drop.remedy) for drop in report.quarantined] == [
+        ("publish", "decide in `trigpoint review`, then `trigpoint build`")
+    ]
+    assert "the release has no scene yet: 5 wait for people" in report.quarantined[0].detail
     ledger = ledger_of(config)
     items = mask_items(config)
     first = items[0].scene_id
@@ -243,3 +247,18 @@ def test_decisions_about_what_is_no_longer_there_are_told_by_a_build(project: Pa
     assert "no effect: 1, since" in line
     assert f": reject {gone.item_id} (dee); they are kept" in line
     assert run.workspace.catalogue.list_runs(1)[0].note.endswith("1 decisions without effect")
+
+
+def test_damaged_lines_of_the_ledger_are_told_by_a_build(tmp_path: Path) -> None:
+    config = make_project(tmp_path)
+    path = ledger_of(config).path
+    path.write_bytes(path.read_bytes() + b"not a line\n")
+    listening = Listening()
+    run = start_build(Workspace(config), "test", progress=listening)
+    run_stage(run, "collect")
+    for step in ("annotate", "language"):
+        run.done[step] = []
+    conclude(run)
+    (line,) = [line for line in listening.lines if "ledger of review" in line]
+    assert f"do not count: 1: {path}:1: not a line of a ledger of review; restore the file from a copy" in line
+    assert run.workspace.catalogue.list_runs(1)[0].note.endswith("1 damaged lines in the ledger of review")
