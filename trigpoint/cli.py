@@ -251,8 +251,16 @@ def review(
     scene: Annotated[list[str] | None, typer.Option(help="Only this scene; may be given again.")] = None,
     no_open: Annotated[bool, typer.Option("--no-open", help="Open no browser.")] = False,
     no_build: Annotated[bool, typer.Option("--no-build", help="Build nothing; open on what the last build left.")] = False,
+    report: Annotated[
+        bool, typer.Option("--report", help="Serve no page, build nothing: print progress, change rates, agreement, spot checks.")
+    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="With --report: print JSON for programs.")] = False,
 ) -> None:
     """Serve the page where people accept, correct and return masks and sentences (docs/review.md)."""
+    if report:
+        raise typer.Exit(pipeline("flows.review_report", "review").report(config, scenes=scene or (), as_json=as_json))
+    if as_json:
+        raise InputError("--json goes with --report: the page itself prints a link")
     served = pipeline("flows.review_cli", "review").review(
         config,
         host=host,

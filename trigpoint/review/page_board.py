@@ -115,6 +115,13 @@ class Board:
         """
         return self._states[self._rows[item_id]["scene"]][item_id]
 
+    def judged(self) -> list[tuple[ItemState, Verdict]]:
+        """Return every item after its history with what is made of it, sorted by scene and id."""
+        with self._lock:
+            return [
+                (state, self._verdicts[item_id]) for scene_id in sorted(self._states) for item_id, state in self._states[scene_id].items()
+            ]
+
     # as the page shows it
 
     @property
