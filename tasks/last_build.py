@@ -128,9 +128,11 @@ def _earlier_results(workspace: Workspace, step: Step, items: list[Item]) -> dic
     keys = item_keys(workspace, step, [item for item, _ in tried])
     known = workspace.catalogue.find_results(step.stage, keys)
     found: dict[str, tuple[ItemResult, int]] = {}
-    for key, (item, n_later) in zip(keys, tried, strict=True):
+    for key, (item, n_later) in reversed(list(zip(keys, tried, strict=True))):
         result = known.get(key)
-        if result is not None and result.status == "done" and workspace.store.check_result(result, deep=True) is None:
+        if item.item_id in found or result is None:
+            continue
+        if result.status == "done" and workspace.store.check_result(result, deep=True) is None:
             found[item.item_id] = (result, n_later)
     return found
 

@@ -3,7 +3,7 @@
 import io
 import threading
 import time
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -52,12 +52,13 @@ class MadeUpDesk:
         self.n_checks = 0
         self.size_px, self.n_side, self._is_ragged = size_px, n_side, is_ragged
         self._inseparable = inseparable
-        self.scenes = [self._scene(k) for k in range(n_scenes)]
+        self.scenes: Sequence[DeskScene] = [self._scene(k) for k in range(n_scenes)]
         self._about: dict[str, Sentence] = {}
-        self.items: list[ReviewItem] = []
+        items: list[ReviewItem] = []
         for scene in self.scenes:
             masks = self._masks(scene.scene_id)
-            self.items += [*masks, *self._sentences(scene.scene_id, [item.item_id for item in masks])]
+            items += [*masks, *self._sentences(scene.scene_id, [item.item_id for item in masks])]
+        self.items: Sequence[ReviewItem] = items
 
     def _scene(self, k: int) -> DeskScene:
         return DeskScene(
