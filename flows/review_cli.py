@@ -12,7 +12,7 @@ from tasks.builds import conclude, run_stage
 from tasks.desk import WorkspaceDesk, results_for_review, stages_before_review
 from tasks.engine import close_pool, start_build
 from tasks.last_build import last_build
-from tasks.review import orphans_of, told_orphans
+from tasks.review import orphans_of, told_damaged, told_orphans
 from tasks.steps import Done
 from tasks.workspace import Workspace
 from trigpoint.cli import GOOD, print_line, say
@@ -54,6 +54,8 @@ def review(
     desk = WorkspaceDesk(workspace, done, scenes)
     if orphans := orphans_of(workspace, done):
         say(told_orphans(orphans), style="yellow")
+    if damaged := workspace.ledger.damaged:
+        say(told_damaged(damaged), style="yellow")
     board = Board(desk)
     board.warm()
     with _door_of(config, host, port) as door:

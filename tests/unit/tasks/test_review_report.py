@@ -1,6 +1,7 @@
 """`trigpoint review --report` on a small build, from nobody's decision to a published release."""
 
 import json
+import socket
 from pathlib import Path
 from typing import Any
 
@@ -124,6 +125,15 @@ def test_what_has_no_effect_and_what_cannot_be_read_is_told(config: Path) -> Non
     assert "no effect: 1, since what they are about is no longer there" in said
     assert f"reject {gone.item_id} (dee)" in said
     assert f"cannot be used, so that their decisions do not count: 1: {damaged}" in said
+
+    with socket.socket() as busy:
+        busy.bind(("127.0.0.1", 0))
+        busy.listen()
+        port = str(busy.getsockname()[1])
+        page = CliRunner().invoke(app, ["review", str(config), "--no-build", "--no-open", "--port", port])
+    assert page.exit_code == 2  # the page comes no further than to its door, after it has told the same
+    assert "no effect: 1" in page.stderr
+    assert f"do not count: 1: {damaged}" in page.stderr
 
 
 def test_a_report_builds_nothing(tmp_path: Path) -> None:
