@@ -45,6 +45,11 @@ class _Names:
     def __init__(self, published: bool) -> None:
         self.published = published
         self._number: dict[str, int] = {}
+        self._place: dict[str, int] = {}
+
+    def id_of(self, decision_id: str) -> str:
+        """The id of a decision as the release gives it: the digest of all it says would tell who signed to anyone with a list of names."""
+        return decision_id if self.published else f"d-{self._place.setdefault(decision_id, len(self._place) + 1)}"
 
     def of(self, who: str) -> str:
         return who if self.published else f"person-{self._number.setdefault(who, len(self._number) + 1)}"
@@ -63,7 +68,7 @@ def _made(decision: Decision) -> dict[str, str]:
 
 def _line(decision: Decision, names: _Names, contents: set[str]) -> dict[str, Any]:
     return {
-        "decision_id": decision.decision_id,
+        "decision_id": names.id_of(decision.decision_id),
         "item_id": decision.item_id,
         "kind": decision.kind,
         "scene_id": decision.scene_id,
@@ -74,6 +79,6 @@ def _line(decision: Decision, names: _Names, contents: set[str]) -> dict[str, An
         "version": decision.version if decision.version in contents else None,
         "made": _made(decision),
         "merged": list(decision.merged),
-        "undoes": decision.undoes,
+        "undoes": names.id_of(decision.undoes) if decision.undoes is not None else None,
         "reason": decision.reason if names.published else None,
     }

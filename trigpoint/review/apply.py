@@ -9,7 +9,7 @@ from trigpoint.masks.annotate import Placed, Proposal
 from trigpoint.masks.crops import crop_of_record, polygon_of_record, record_of_polygon
 from trigpoint.records.review import MaskValue, Verdict
 from trigpoint.records.stage import Drop
-from trigpoint.review.ledger import ItemState, Ledger, ReviewItem
+from trigpoint.review.ledger import ItemState, Ledger, ReviewItem, new_part
 from trigpoint.review.policy import judge
 
 WAITS = "waits_for_review"
@@ -121,4 +121,6 @@ class _Sources(NamedTuple):
         made = next(decision for decision in state.decisions if decision.decision_id == state.item.made_by)
         own = tuple(part.source_id for part in made.parts if part.value == state.item.value)[:1]
         # a merge whose own source is gone is its own source
-        return own or (f"review/{made.decision_id.removeprefix('d-')}",)
+        value = state.item.value
+        assert isinstance(value, MaskValue)
+        return own or (new_part(state.item.scene_id, value.mask, value.category, value.separable).source_id,)

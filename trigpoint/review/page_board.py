@@ -318,6 +318,10 @@ class Board:
             self.refresh()
             states = self.states_of(intent.scene_id)
             decision, seen = decision_of(intent, states, (scene.height, scene.width), self.desk.taxonomy)
+            newest = self.desk.ledger.refresh().newest(decision.item_id)
+            if decision.action == "add" and newest is not None and newest.action == "undo":
+                # the very same was drawn and undone before: this is another decision
+                decision = decision.model_copy(update={"previous": newest.decision_id})
             is_new = decision.decision_id not in self.desk.ledger.time_of
             if is_new:
                 self._refuse(decision, states, seen)

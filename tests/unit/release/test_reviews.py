@@ -13,6 +13,7 @@ def test_people_are_numbered_and_their_reasons_kept_unless_names_are_published()
     hidden = review_document([item], said, ReviewConfig(policy="unanimous", groups=(("Bo", "Cy"),)), 0)
     assert [(line["who"], line["reason"]) for line in hidden.lines] == [("person-1", None), ("person-2", None)]
     assert hidden.block["groups"] == [["person-2", "person-3"]]
+    assert [line["decision_id"] for line in hidden.lines] == ["d-1", "d-2"]  # no digest of a name to be guessed
     assert "Ada" not in str(hidden)
     shown = review_document([item], said, ReviewConfig(publish_names=True), 0)
     assert [(line["who"], line["reason"]) for line in shown.lines] == [("Ada", "because"), ("Bo", "")]

@@ -323,6 +323,11 @@ def test_a_new_mask_is_an_item_and_undo_takes_it_away(page: Page) -> None:
     assert (item["value"]["area_px"], item["row"]["label"]) == (20 * 16, "tree")
     undone = ada.decide(item["row"], "undo", undoes=answer.json()["decision_id"])
     assert undone.json()["rows"] == [{"id": item["row"]["id"], "scene": scene, "gone": True, "stamp": page.board.stamp}]
+    again = ada.post("/api/decisions", {**said, "drawn": {"after": [[[5, 5], [25, 5], [25, 21], [5, 21]]]}}).json()
+    assert (again["is_new"], again["rows"][0]["id"]) == (True, item["row"]["id"])
+    assert "gone" not in again["rows"][0]
+    twice = ada.post("/api/decisions", {**said, "drawn": {"after": [[[5, 5], [25, 5], [25, 21], [5, 21]]]}}).json()
+    assert twice["is_new"] is False
 
 
 @pytest.mark.parametrize(
