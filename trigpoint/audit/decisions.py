@@ -193,14 +193,18 @@ def standings(decisions: list[Decision]) -> dict[str, Standing]:
         for item in dict.fromkeys((decision.item_id, *decision.made, *decision.merged)):
             about[item].append(decision)
     lost: dict[str, set[str]] = defaultdict(set)
+    seen: dict[str, set[str]] = defaultdict(set)
     born: set[str] = set()
     found: dict[str, Standing] = {}
     for decision in decisions:
         for item in (decision.item_id, *decision.made, *decision.merged):
             found.setdefault(item, Standing(decision.kind))
+        if decision.version is not None and decision.action not in ("add", "split"):
+            seen[decision.item_id].add(decision.version)
         if decision.decision_id in undone:
             for item, content in decision.made.items():
-                lost[item].add(content)
+                if content not in seen[item]:
+                    lost[item].add(content)
                 if decision.action in ("add", "split"):
                     born.add(item)
     for item, standing in found.items():
@@ -217,7 +221,7 @@ def _settle(item: str, standing: Standing, counted: list[Decision], lost: set[st
         item: Its id.
         standing: Filled here.
         counted: Counted decisions that name it, in order.
-        lost: Digests of contents of it that were made and undone.
+        lost: Digests of contents of it that were made and undone, and that nobody had seen before.
     """
     standing.is_decided = bool(counted)
     proposed: set[str] = set()

@@ -4,10 +4,10 @@ Written from docs/release-format.md ("reviews.jsonl"). Not here: what decisions 
 """
 
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Set
 from typing import Any, NamedTuple, cast
 
-from trigpoint.audit.decisions import SILENT, Decision, Policy, Standing
+from trigpoint.audit.decisions import JUDGING, SILENT, Decision, Policy, Standing
 from trigpoint.audit.findings import Notebook
 from trigpoint.audit.reading import LANGUAGE_FORMS, Item, Release
 
@@ -47,7 +47,7 @@ def check_figures(
     with notes.guard("review_wrong", MANIFEST, "review.changed", f"{{kind: {{{', '.join(CHANGED_KEYS)}}}}}"):
         _check_changed(release, decisions, found, block.get("changed"), notes)
     with notes.guard("review_wrong", MANIFEST, "review.agreement", f"{{{', '.join(AGREEMENT_KEYS)}}}"):
-        _check_agreement(decisions, block.get("agreement"), notes)
+        _check_agreement(release, decisions, block.get("agreement"), notes)
     with notes.guard("review_wrong", MANIFEST, "review.spot_check", f"{{kind: {{{', '.join(SPOT_CHECK_KEYS)}}}}}"):
         _check_spot_checks(release, found, block.get("spot_check"), policies, notes)
 
@@ -227,8 +227,35 @@ def _check_interval(where: str, row: Mapping[str, Any], notes: Notebook) -> None
 # agreement
 
 
-def _check_agreement(decisions: list[Decision], stored: Any, notes: Notebook) -> None:
-    """Kappas and shares are possible numbers, of people who decided about that many things together."""
+class _Judged:
+    """Who judged which content: an edit judges what it saw."""
+
+    def __init__(self, decisions: list[Decision]) -> None:
+        undone = {one.undoes for one in decisions if one.action == "undo"}
+        self.people: set[str] = set()
+        self._of_content: dict[tuple[str, str], set[str]] = {}
+        self._of_unknown: dict[str, list[str]] = {}
+        for one in decisions:
+            if one.decision_id in undone or one.action not in (*JUDGING, "edit"):
+                continue
+            self.people.add(one.who)
+            if one.version is None:
+                self._of_unknown.setdefault(one.item_id, []).append(one.who)
+            else:
+                self._of_content.setdefault((one.item_id, one.version), set()).add(one.who)
+
+    def n_contents(self, is_counted: Callable[[str], bool] = lambda _: True, people: Set[str] = frozenset()) -> int:
+        """Return how many contents of counted items two or more judged, all of `people` among them."""
+        return sum(len(who) > 1 and who >= people and is_counted(item) for (item, _), who in self._of_content.items())
+
+    def n_unknown(self, people: Set[str] = frozenset()) -> int:
+        """Return how many more there can be among the versions that the release does not name."""
+        listed = [[one for one in who if not people or one in people] for who in self._of_unknown.values()]
+        return sum(len(who) // 2 for who in listed if len(set(who)) > 1)
+
+
+def _check_agreement(release: Release, decisions: list[Decision], stored: Any, notes: Notebook) -> None:
+    """Kappas and shares are possible numbers, of people who judged that many contents together."""
     agreement = cast("dict[str, Any]", stored)
     if sorted(agreement) != list(AGREEMENT_KEYS):
         notes.add("review_wrong", MANIFEST, "review.agreement", list(AGREEMENT_KEYS), sorted(agreement))
@@ -238,15 +265,11 @@ def _check_agreement(decisions: list[Decision], stored: Any, notes: Notebook) ->
         if not holds:
             notes.add("review_wrong", MANIFEST, f"review.agreement.{what}", expected, found)
 
-    seen: dict[str, set[str]] = {}
-    for one in decisions:
-        if one.action not in SILENT:
-            seen.setdefault(one.who, set()).update((one.item_id, *one.made))
-    shared = {item for who, items in seen.items() for other, others in seen.items() if who < other for item in items & others}
-    most = len(shared)
+    judged = _Judged(decisions)
+    least, most = judged.n_contents(lambda item: _is_here(release, item)), judged.n_contents() + judged.n_unknown()
     for name in ("items", "mask_pairs"):
         expect(name, is_count(agreement.get(name)), "a whole number", agreement.get(name))
-    expect("items", is_number(agreement.get("items"), 0, most), f"at most {most}: what two people decided about", agreement.get("items"))
+    expect("items", is_number(agreement.get("items"), least, most), f"{least} to {most}: what two people judged", agreement.get("items"))
     kappa, iou, pairs = (agreement.get(name) for name in ("fleiss", "mask_iou_mean", "mask_pairs"))
     expect("fleiss", kappa is None or is_number(kappa, -1, 1), "null or -1 to 1", kappa)
     expect("mask_iou_mean", (iou is None) == (pairs == 0), "null exactly without pairs", iou)
@@ -257,8 +280,8 @@ def _check_agreement(decisions: list[Decision], stored: Any, notes: Notebook) ->
         what = f"cohen[{number}]"
         expect(what, sorted(row) == list(COHEN_KEYS), list(COHEN_KEYS), sorted(row))
         one, other = row["who"]
-        together = len(seen.get(one, set()) & seen.get(other, set()))
-        expect(f"{what}.who", one != other and {one, other} <= set(seen), "two people who decided", [one, other])
+        together = judged.n_contents(people={one, other}) + judged.n_unknown({one, other})
+        expect(f"{what}.who", one != other and {one, other} <= judged.people, "two people who judged", [one, other])
         expect(f"{what}.items", is_count(row["items"]) and 1 <= row["items"] <= together, f"1 to {together}", row["items"])
         expect(f"{what}.kappa", row["kappa"] is None or is_number(row["kappa"], -1, 1), "null or -1 to 1", row["kappa"])
         people.append(frozenset((one, other)))

@@ -76,7 +76,7 @@ def rate(seen, changed, rejected, removed, either):
 ANNOTATOR, MANAGER = rate(14, 6, 1, 3, 9), rate(2, 0, 1, 1, 1)
 CHANGED = {"mask": {"kind": "mask", **rate(14, 6, 2, 4, 9), "by_role": {"annotator": ANNOTATOR, "manager": MANAGER}}}
 AGREEMENT = {
-    "items": 1, "cohen": [{"who": [ADA, BO], "kappa": 0.0, "items": 1}], "fleiss": -0.5, "mask_iou_mean": None, "mask_pairs": 0,
+    "items": 2, "cohen": [{"who": [ADA, BO], "kappa": 0.0, "items": 2}], "fleiss": -1.0, "mask_iou_mean": None, "mask_pairs": 0,
 }  # fmt: skip
 
 
@@ -298,6 +298,8 @@ FAULTS = [
         changed=CHANGED | {"negative": {"kind": "negative", **rate(1, 0, 0, 0, 0), "by_role": {}}})),
     ("changed is no table", "review_wrong", "review.changed", put(changed=None)),
     ("no agreement", "review_wrong", "review.agreement", put(agreement=None)),
+    ("agreement on too little", "review_wrong", "review.agreement.items", agree(items=1)),
+    ("agreement on too many versions", "review_wrong", "review.agreement.cohen[0].items", pair(items=3)),
     ("agreement on too much", "review_wrong", "review.agreement.items", agree(items=9)),
     ("fleiss", "review_wrong", "review.agreement.fleiss", agree(fleiss=1.5)),
     ("overlap of no masks", "review_wrong", "review.agreement.mask_iou_mean", agree(mask_iou_mean=0.5)),
@@ -378,6 +380,7 @@ SAID = [
     about(32, "edit", OTHER, made={OTHER: f"{OTHER} better"}),
     about(33, "accept", GONE),
 ]
+AGREED = AGREEMENT | {"items": 3, "cohen": [{"who": [ADA, BO], "kappa": 0.0, "items": 3}], "fleiss": -0.5}
 SEEN_SENTENCES = {"negative": {"kind": "negative", **rate(2, 1, 0, 0, 1), "by_role": {"annotator": rate(2, 1, 0, 0, 1)}}}
 SENTENCE_FAULTS = [
     ("good", None, "", []),
@@ -398,7 +401,7 @@ def test_sentences_follow_their_own_policy(release, code, item, rows):
     tiny.write_lines(release / "language.jsonl", list(items.values()))
     more(*SAID)(release)
     rule = {"policy": "single", "groups": [], "rounds": 0, "sample_share": 1.0}
-    edit_manifest(release, lambda review: review.update(sentences=rule, changed=CHANGED | SEEN_SENTENCES))
+    edit_manifest(release, lambda review: review.update(sentences=rule, changed=CHANGED | SEEN_SENTENCES, agreement=AGREED))
 
     found = findings(release)
 
@@ -413,7 +416,7 @@ def test_a_sentence_that_the_ground_dropped_first_may_count_or_not(release):
     more(*SAID)(release)
     alone = {"negative": {"kind": "negative", **rate(1, 0, 0, 0, 0), "by_role": {"annotator": rate(1, 0, 0, 0, 0)}}}
     for rates in (SEEN_SENTENCES, alone):
-        put(changed=CHANGED | rates)(release)
+        put(changed=CHANGED | rates, agreement=AGREED)(release)
         assert findings(release) == set()
 
 
@@ -431,7 +434,7 @@ def test_a_spot_check_of_sentences_is_about_those_that_there_are(release, wrong,
     tiny.write_lines(release / "language.jsonl", [sentence(SENTENCE, "accepted", 2), sentence(OTHER, "edited", 1)])
     more(*SAID)(release)
     rule = {"policy": "single", "groups": [], "rounds": 0, "sample_share": 0.5}
-    put(sentences=rule, changed=CHANGED | SEEN_SENTENCES, spot_check={"negative": found})(release)
+    put(sentences=rule, changed=CHANGED | SEEN_SENTENCES, agreement=AGREED, spot_check={"negative": found})(release)
 
     assert findings(release) == ({("review_wrong", f"review.spot_check.negative.{wrong}")} if wrong else set())
 
@@ -463,9 +466,13 @@ def votes_of(tmp_path, *rows):
              line(4, "undo", ITEM, BO, "new", undoes="d-2")],
         ),
         ([(BO, "accept")], [line(1, "edit", ITEM, ADA, made={ITEM: "one"}), line(2, "edit", ITEM, BO, **OLD)]),
+        (
+            [(BO, "reject")],
+            [line(1, "edit", ITEM, made={ITEM: f"{ITEM} proposed"}), line(2, "undo", ITEM, undoes="d-1"), line(3, "reject", ITEM, BO)],
+        ),
     ],
     ids=["accepted", "edited", "edit makes votes old", "rejected as it is now", "rejected as it was", "proposed anew", "undone",
-         "edit undone", "edited twice"],
+         "edit undone", "edited twice", "edit to the same undone"],
 )  # fmt: skip
 def test_votes_are_those_on_the_present_content(tmp_path, expected, rows):
     assert [(vote.who, vote.says) for vote in votes_of(tmp_path, *rows).votes] == expected
