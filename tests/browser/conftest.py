@@ -21,8 +21,9 @@ ARGUMENTS = [
 OpenPage = Callable[..., Page]
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def chromium() -> Iterator[Browser]:
+    """A browser for the tests of one module: while it is open an event loop runs in this thread, which Prefect would take for its own."""
     path = shutil.which("chromium")
     if path is None:
         if os.environ.get("TRIGPOINT_NEEDS_BROWSER"):
