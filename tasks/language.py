@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterable
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,7 @@ from tasks.scenes import frame_of
 from tasks.steps import Done, Item, Made
 from tasks.tables import item_table, record_table
 from tasks.workspace import Workspace
-from trigpoint.categories import load_taxonomy
+from trigpoint.categories import Taxonomy, load_taxonomy
 from trigpoint.geometry.frames import SceneFrame
 from trigpoint.geometry.places import reach_into_scene
 from trigpoint.language.grounding import GroundedCheck, GroundScene, centroid_shares
@@ -40,6 +41,11 @@ VOCABULARIES = tuple(path for path in sorted((CHECKOUT / "taxonomy").glob("*.yam
 """Taxonomies whose words negatives are looked up in, beside the release's own."""
 
 
+@lru_cache(maxsize=1)
+def _vocabularies() -> tuple[Taxonomy, ...]:
+    return tuple(load_taxonomy(path) for path in VOCABULARIES)
+
+
 def load_resolver(workspace: Workspace, item: Item) -> tuple[Resolver | None, list[bool]]:
     """Return the graph of a scene with its taxonomy (None without a graph), and which instances get boxes."""
     config = workspace.config
@@ -60,7 +66,6 @@ def ground_scene(workspace: Workspace, item: Item) -> tuple[GroundScene | None, 
     frame, size = frame_of(scene), (scene.width, scene.height)
     mapped = item_table(workspace, ItemResult.model_validate(item.payload["collect"]), "mapped")
     source = next(source for source in config.sources if source.name == scene.source)
-    vocabularies = (load_taxonomy(path) for path in VOCABULARIES)
     ground = GroundScene(
         resolver=resolver,
         centroid_share=centroid_shares(resolver.graph, frame.ground_from_image(corners)),
@@ -69,7 +74,7 @@ def ground_scene(workspace: Workspace, item: Item) -> tuple[GroundScene | None, 
         poi_categories=poi_categories(workspace, item, frame, size),
         mapped_tags=_tags_in_scene(mapped, frame, size),
         is_map_complete=any(part.complete for part in source.pois),
-        vocabularies=tuple(taxonomy for taxonomy in vocabularies if taxonomy.name != workspace.taxonomy.name),
+        vocabularies=tuple(taxonomy for taxonomy in _vocabularies() if taxonomy.name != workspace.taxonomy.name),
     )
     return ground, boxable
 
